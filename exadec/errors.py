@@ -1,0 +1,8 @@
+"""The one kind of error a user can cause.
+
+In: nothing. Out: `InputError`, which the command line prints as one line and turns into exit status 2.
+"""
+
+
+class InputError(ValueError):
+    """Something the user gave is wrong: a file, a record, an option. The message is one line: what, and where."""
