@@ -1,0 +1,1 @@
+"""Raw data sets -> Records -> token ids on disk."""

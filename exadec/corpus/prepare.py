@@ -1,0 +1,211 @@
+"""Records -> token ids on disk.
+
+In: the data a configuration names. Out: a `Corpus`: memory-mapped ids, vocabulary, records, and a manifest of hashes.
+"""
+
+import json
+import logging
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from exadec.config import Config, ConfigError, CorpusConfig
+from exadec.corpus import wire, wire_lexicon
+from exadec.corpus.record import Record, read_records, write_records
+from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
+from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
+from exadec.errors import InputError
+
+SPLITS = ("train", "valid", "test")
+FORMAT = 1
+"""Raised when the files of a prepared corpus change their meaning."""
+_CHUNK = 10_000
+
+logger = logging.getLogger(__name__)
+
+Report = Callable[[str, int], None]
+"""Told of progress: what is being done, and how many records have been done."""
+
+
+def silent(what: str, count: int) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Many id sequences in one memory-mapped array."""
+
+    ids: np.ndarray
+    """(all pieces,) int32"""
+    offsets: np.ndarray
+    """(N + 1,) int64; sequence i is ids[offsets[i]:offsets[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        row: np.ndarray = self.ids[self.offsets[index] : self.offsets[index + 1]]
+        return row
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @staticmethod
+    def open(folder: Path, name: str) -> "Sequences":
+        ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
+        return Sequences(ids, np.load(folder / f"{name}.offsets.npy"))
+
+
+class Corpus:
+    """A prepared corpus folder, opened for reading."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        self.config = CorpusConfig(**self.manifest["config"])
+        self.vocabulary = Vocabulary.open(folder / "vocabulary.json")
+        self.segmenter = open_segmenter(self.config, folder)
+        unknown = json.loads((folder / "unknown.json").read_text(encoding="utf-8"))
+        self.table = PieceTable(self.vocabulary, unknown)
+
+    @property
+    def hash(self) -> str:
+        """Changes when anything the corpus was made from changes."""
+        key: str = self.manifest["key"]
+        return key
+
+    def size(self, split: str) -> int:
+        count: int = self.manifest["records"][split]
+        return count
+
+    def sources(self, split: str) -> Sequences:
+        return Sequences.open(self.folder, f"{split}.source")
+
+    def targets(self, split: str) -> Sequences:
+        return Sequences.open(self.folder, f"{split}.target")
+
+    def records(self, split: str) -> Iterator[Record]:
+        return read_records(self.folder / f"{split}.jsonl")
+
+    def text(self, ids: np.ndarray | list[int]) -> str:
+        """The text of ids of this corpus."""
+        return self.segmenter.join(self.table.decode(int(number) for number in ids))
+
+
+def corpus_folder(config: Config) -> Path:
+    return Path(config.folder) / "corpus"
+
+
+def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
+    if config.segmentation == "bpe":
+        return BpeSegmenter.open(folder, config.lower_case)
+    return WordSegmenter(config.pretokenized, config.lower_case)
+
+
+def prepare(config: Config, report: Report = silent) -> Corpus:
+    """Make the corpus of a configuration, or open it when it is there and its inputs have not changed."""
+    folder = corpus_folder(config)
+    key = hash_value({"format": FORMAT, "config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)})
+    if not is_fresh(folder, key):
+        facts: dict[str, Any] = {"config": asdict(config.corpus)}
+        with rebuild(folder, key, facts) as draft:
+            facts["records"] = {
+                split: write_records(draft / f"{split}.jsonl", _counted(records, f"reading {split}", report))
+                for split, records in _read_splits(config.corpus).items()
+            }
+            facts |= _encode_splits(config.corpus, draft, report)
+    corpus = Corpus(folder)
+    for what, count in corpus.manifest["truncated"].items():
+        if count:
+            logger.warning("%s: %d were longer than the limit and were cut.", what, count)
+    return corpus
+
+
+def _input_hashes(config: CorpusConfig) -> dict[str, str]:
+    if config.format == "wire":
+        # The generator is the input: another version of it makes another corpus.
+        return {module.__name__: hash_file(Path(str(module.__file__))) for module in (wire, wire_lexicon)}
+    hashes = {}
+    for split in SPLITS:
+        name = getattr(config, split)
+        if name is None:
+            raise ConfigError(f"`corpus.{split}` is missing: name the file of {split} records.")
+        if not Path(name).is_file():
+            raise InputError(f"{name}: no such file (named by `corpus.{split}`).")
+        hashes[split] = hash_file(Path(name))
+    return hashes
+
+
+def _read_splits(config: CorpusConfig) -> dict[str, Iterator[Record]]:
+    if config.format == "wire":
+        sizes = {"train": config.wire_train, "valid": config.wire_heldout, "test": config.wire_heldout}
+        generated = wire.generate(config.wire_seed, sizes, config.wire_outlets)
+        return {split: iter(records) for split, records in generated.items()}
+    return {split: read_records(Path(getattr(config, split))) for split in SPLITS}
+
+
+def _counted(records: Iterator[Record], what: str, report: Report) -> Iterator[Record]:
+    for number, record in enumerate(records, start=1):
+        if number % 1000 == 0:
+            report(what, number)
+        yield record
+
+
+def _encode_splits(config: CorpusConfig, folder: Path, report: Report) -> dict[str, Any]:
+    segmenter, vocabulary = _learn_pieces(config, folder, report)
+    segmenter.save(folder)
+    vocabulary.save(folder / "vocabulary.json")
+    table = PieceTable(vocabulary)
+    truncated: dict[str, int] = {}
+    pieces: dict[str, int] = {}
+    for split in SPLITS:
+        for side, limit in (("source", config.max_source), ("target", config.max_target)):
+            texts = (getattr(record, side) for record in read_records(folder / f"{split}.jsonl"))
+            ids, offsets, cut = _encode(texts, segmenter, table, limit, f"encoding {split} {side}s", report)
+            np.save(folder / f"{split}.{side}.ids.npy", ids)
+            np.save(folder / f"{split}.{side}.offsets.npy", offsets)
+            truncated[f"{split} {side}s"] = cut
+            pieces[f"{split} {side}s"] = len(ids)
+    (folder / "unknown.json").write_text(json.dumps(table.unknown, ensure_ascii=False), encoding="utf-8")
+    return {
+        "vocabulary": {"size": len(vocabulary), "hash": vocabulary.hash(), "unknown_types": len(table.unknown)},
+        "truncated": truncated,
+        "pieces": pieces,
+    }
+
+
+def _learn_pieces(config: CorpusConfig, folder: Path, report: Report) -> tuple[Segmenter, Vocabulary]:
+    """Source and target share one vocabulary, because they share one embedding table (section 4.1)."""
+    records = _counted(read_records(folder / "train.jsonl"), "learning pieces", report)
+    texts = (text for record in records for text in (record.source, record.target))
+    if config.segmentation == "bpe":
+        bpe = BpeSegmenter.learn(texts, config.vocabulary_size - len(SPECIALS), config.lower_case)
+        return bpe, Vocabulary(bpe.pieces())
+    words = WordSegmenter(config.pretokenized, config.lower_case)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(words.segment(text))
+    return words, Vocabulary.most_frequent(counts, config.vocabulary_size)
+
+
+def _encode(
+    texts: Iterator[str], segmenter: Segmenter, table: PieceTable, limit: int, what: str, report: Report
+) -> tuple[np.ndarray, np.ndarray, int]:
+    ids, offsets, cut = array("i"), array("q", [0]), 0
+    while chunk := list(islice(texts, _CHUNK)):
+        for pieces in segmenter.segment_all(chunk):
+            cut += len(pieces) > limit
+            # No sequence is empty: text of no pieces at all counts as one unknown word.
+            ids.extend(table.encode(pieces[:limit]) or [UNK])
+            offsets.append(len(ids))
+        report(what, len(offsets) - 1)
+    return np.frombuffer(ids, dtype=np.int32), np.frombuffer(offsets, dtype=np.int64), cut

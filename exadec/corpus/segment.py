@@ -1,0 +1,109 @@
+"""Text <-> pieces: whole words or byte-pair encoding.
+
+In: text with single spaces. Out: pieces, from which the same text can be joined again.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from exadec.errors import InputError
+
+JOINER = "￭"
+"""Stands before a piece that follows the one before it without a space."""
+
+# A word keeps inner full stops, apostrophes and hyphens (U.S, Norway's, well-known) and the full stop of an
+# abbreviation (U.S.); numbers keep their separators; everything else is a piece by itself.
+_WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
+
+
+class Segmenter(Protocol):
+    """Splits text into pieces and joins pieces into text."""
+
+    def segment(self, text: str) -> list[str]: ...
+
+    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]: ...
+
+    def join(self, pieces: Iterable[str]) -> str: ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+class WordSegmenter:
+    """Whole words. Text that is tokenised already is split at spaces alone, and nothing gets a joiner."""
+
+    def __init__(self, pretokenized: bool, lower_case: bool):
+        self.pretokenized = pretokenized
+        self.lower_case = lower_case
+
+    def segment(self, text: str) -> list[str]:
+        if self.lower_case:
+            text = text.lower()
+        if self.pretokenized:
+            return text.split()
+        pieces = []
+        end = None
+        # A text that holds the joiner itself could not be told from ours.
+        for match in _WORD.finditer(text.replace(JOINER, " ")):
+            pieces.append(JOINER + match.group() if match.start() == end else match.group())
+            end = match.end()
+        return pieces
+
+    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        return map(self.segment, texts)
+
+    def join(self, pieces: Iterable[str]) -> str:
+        return " ".join(pieces).replace(" " + JOINER, "").removeprefix(JOINER)
+
+    def save(self, folder: Path) -> None:
+        """Nothing to keep: the configuration says it all."""
+
+
+class BpeSegmenter:
+    """Byte-pair encoding over bytes: every text has pieces, and none is unknown."""
+
+    FILE = "bpe.json"
+
+    def __init__(self, tokenizer: Tokenizer, lower_case: bool):
+        self.tokenizer = tokenizer
+        self.lower_case = lower_case
+
+    @staticmethod
+    def learn(texts: Iterable[str], size: int, lower_case: bool) -> "BpeSegmenter":
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        if size < len(alphabet):
+            raise InputError(
+                f"`corpus.vocabulary_size` must leave room for the {len(alphabet)} bytes, but leaves {size}."
+            )
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
+        tokenizer.train_from_iterator((text.lower() if lower_case else text for text in texts), trainer)
+        return BpeSegmenter(tokenizer, lower_case)
+
+    @staticmethod
+    def open(folder: Path, lower_case: bool) -> "BpeSegmenter":
+        return BpeSegmenter(Tokenizer.from_file(str(folder / BpeSegmenter.FILE)), lower_case)
+
+    def segment(self, text: str) -> list[str]:
+        return next(self.segment_all([text]))
+
+    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        if self.lower_case:
+            texts = [text.lower() for text in texts]
+        return (encoding.tokens for encoding in self.tokenizer.encode_batch(texts))
+
+    def join(self, pieces: Iterable[str]) -> str:
+        text: str = self.tokenizer.decoder.decode(list(pieces))
+        return text.removeprefix(" ")
+
+    def pieces(self) -> list[str]:
+        """All types, the byte alphabet first, then in the order they were learnt."""
+        return [piece for piece, _ in sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])]
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(str(folder / BpeSegmenter.FILE))
