@@ -1,0 +1,1 @@
+"""Which training target shows how to say it."""
