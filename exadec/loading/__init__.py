@@ -1,0 +1,1 @@
+"""Corpus + ExemplarMap -> padded tensors."""

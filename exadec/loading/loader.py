@@ -1,0 +1,63 @@
+"""The batches of a split, in an order that a seed fixes.
+
+In: a `Corpus`, an `ExemplarMap`, a split. Out: `Batch`es of instances of similar length.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.vocabulary import NONE
+from exadec.exemplars.retrieve import ExemplarMap
+from exadec.loading.batch import Batch, Instance, collate
+
+_POOL = 50
+"""So many batches are sorted by length together: little padding, and still a random order."""
+
+
+class Loader:
+    """Instances of one split, each with its exemplar."""
+
+    def __init__(self, corpus: Corpus, exemplars: ExemplarMap, split: str, copy_exemplar: bool):
+        self.split = split
+        self.sources = corpus.sources(split)
+        self.targets = corpus.targets(split)
+        self.exemplar_targets = corpus.targets("train")
+        self.exemplar_index = exemplars.indices(split)
+        self.vocabulary_size = len(corpus.vocabulary)
+        self.copy_exemplar = copy_exemplar
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def instance(self, index: int) -> Instance:
+        exemplar = int(self.exemplar_index[index])
+        return Instance(
+            source=self.sources[index],
+            exemplar=self.exemplar_targets[exemplar] if exemplar >= 0 else np.array([NONE]),
+            target=self.targets[index],
+        )
+
+    def batch(self, indices: np.ndarray) -> Batch:
+        return collate([self.instance(int(i)) for i in indices], self.vocabulary_size, self.copy_exemplar)
+
+    def training_batches(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
+        """Indices of each batch of an epoch: a pure function of its arguments, so that a run can be resumed."""
+        random = np.random.default_rng((seed, epoch))
+        order = random.permutation(len(self))
+        pool = batch_size * _POOL
+        batches = []
+        for start in range(0, len(order), pool):
+            block = order[start : start + pool]
+            block = block[np.lexsort((self.targets.lengths[block], self.sources.lengths[block]))]
+            batches += [block[i : i + batch_size] for i in range(0, len(block), batch_size)]
+        return [batches[i] for i in random.permutation(len(batches))]
+
+    def search_batches(self, batch_size: int, limit: int | None = None) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(indices, batch) over the first `limit` instances, longest sources first so that memory peaks early."""
+        count = len(self) if limit is None else min(limit, len(self))
+        order = np.argsort(-self.sources.lengths[:count], kind="stable")
+        for start in range(0, count, batch_size):
+            indices = order[start : start + batch_size]
+            yield indices, self.batch(indices)

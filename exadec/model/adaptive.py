@@ -1,0 +1,153 @@
+"""The paper: a decoder whose weights are built from an exemplar (section 3).
+
+In: the exemplar's encoding a. Out: coefficients λ, and recurrent cells with P = U·diag(λ)·Vᵀ that never build P.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+GATES = {"elman": 1, "gru": 3, "lstm": 4}
+"""Elman: h. GRU: reset, update, candidate. LSTM: input, forget, candidate, output. The order is torch's."""
+
+
+class Coefficients(nn.Module):
+    """λ = C·a (equation 11), scaled to a fixed norm, √D in the paper (appendix A.1).
+
+    With a = 0 there is no direction to scale. Then all λᵢ are equal, with the same norm: a plain decoder U·Vᵀ.
+    """
+
+    def __init__(self, encoding: int, rank: int, groups: int, norm: float):
+        super().__init__()
+        self.rank, self.groups, self.norm = rank, groups, norm
+        self.C = nn.Parameter(nn.init.xavier_uniform_(torch.empty(groups * rank, encoding)))
+
+    def forward(self, a: torch.Tensor) -> torch.Tensor:  # (B, A) -> (B, groups, R)
+        lam = functional.linear(a, self.C).unflatten(-1, (self.groups, self.rank)).to(self.C.dtype)
+        length = torch.linalg.vector_norm(lam, dim=-1, keepdim=True)
+        lam = torch.where(length > 0, lam, 1.0)
+        return lam * (self.norm / torch.where(length > 0, length, math.sqrt(self.rank)))
+
+
+class FactoredLinear(nn.Module):
+    """x -> U(λ ⊙ Vᵀx), for each gate its own U and V: equations 6 to 10, with rank-1 matrices Pᵢ = uᵢ ⊗ vᵢ.
+
+    Within a batch every row has its own λ, yet U and V are shared, so this is two ordinary matrix products with an
+    element-wise scale between them.
+    """
+
+    def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
+        super().__init__()
+        # Stored as Vᵀ and Uᵀ, the way the two products read them.
+        self.V = nn.Parameter(torch.stack([_unit_vectors(rank, inputs) for _ in range(gates)]))  # (G, R, inputs)
+        self.U = nn.Parameter(torch.stack([_unit_vectors(rank, outputs) for _ in range(gates)]))  # (G, R, outputs)
+
+    def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        """(B, T, inputs) with λ (B, 1 or G, R) -> (B, T, G, outputs)."""
+        gates, rank, _ = self.U.shape
+        projected = functional.linear(x, self.V.flatten(0, 1)).unflatten(-1, (gates, rank))  # (B, T, G, R)
+        scaled = projected * lam[:, None].to(projected.dtype)
+        grouped = scaled.flatten(0, 1).transpose(0, 1)  # (G, B·T, R)
+        result = torch.bmm(grouped, self.U.to(grouped.dtype))  # (G, B·T, outputs)
+        return result.transpose(0, 1).unflatten(0, x.shape[:2])
+
+    def materialize(self, lam: torch.Tensor) -> torch.Tensor:
+        """(B, G, outputs, inputs): P itself, for tests and for looking at. Nothing else calls this."""
+        lam = lam.expand(-1, len(self.U), -1)
+        return torch.einsum("gro,bgr,gri->bgoi", self.U, lam, self.V)
+
+
+class UnconstrainedLinear(nn.Module):
+    """x -> (Σᵢ λᵢPᵢ)x with full matrices Pᵢ (equation 5): r times the parameters. For tests and ablation."""
+
+    def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
+        super().__init__()
+        scale = 1 / math.sqrt(inputs * rank)
+        self.P = nn.Parameter(torch.randn(gates, rank, outputs, inputs) * scale)
+
+    def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        """(B, T, inputs) with λ (B, 1 or G, R) -> (B, T, G, outputs)."""
+        return torch.einsum("bgoi,bti->btgo", self.materialize(lam).to(x.dtype), x)
+
+    def materialize(self, lam: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("bgr,groi->bgoi", lam.expand(-1, len(self.P), -1), self.P)
+
+
+class FixedLinear(nn.Module):
+    """x -> Wx for each gate: the map of an ordinary cell, the same for every exemplar."""
+
+    def __init__(self, inputs: int, outputs: int, gates: int):
+        super().__init__()
+        blocks = [nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(gates)]
+        self.weight = nn.Parameter(torch.stack(blocks))  # (G, outputs, inputs)
+
+    def forward(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
+        """(B, T, inputs) -> (B, T, G, outputs)."""
+        gates, outputs, _ = self.weight.shape
+        return functional.linear(x, self.weight.flatten(0, 1)).unflatten(-1, (gates, outputs))
+
+
+class RecurrentCell(nn.Module):
+    """An Elman network, GRU or LSTM whose maps Q (of inputs), P (of the state) and bias may depend on λ.
+
+    Adaptive: Q and P are built from λ, and the bias is b = Bλ (footnote of section 3.1). Otherwise all three are plain
+    parameters. The LSTM's forget gate has a constant +1 on top, in both forms.
+    """
+
+    def __init__(self, kind: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0, groups: int = 1):
+        super().__init__()
+        self.kind, self.hidden, self.adaptive = kind, hidden, linear != "fixed"
+        gates = GATES[kind]
+        if linear == "fixed":
+            self.Q: nn.Module = FixedLinear(inputs, hidden, gates)
+            self.P: nn.Module = FixedLinear(hidden, hidden, gates)
+            self.B = nn.Parameter(torch.zeros(gates, hidden))
+        else:
+            build = FactoredLinear if linear == "factored" else UnconstrainedLinear
+            self.Q = build(inputs, hidden, gates, rank)
+            self.P = build(hidden, hidden, gates, rank)
+            self.B = nn.Parameter(torch.zeros(gates, hidden, rank))
+        self.offset: torch.Tensor
+        offset = torch.zeros(gates, hidden)
+        if kind == "lstm":
+            offset[1] = 1.0
+        self.register_buffer("offset", offset, persistent=False)
+
+    def bias(self, lam: torch.Tensor | None) -> torch.Tensor:
+        """(B or 1, G, D)"""
+        if lam is None:
+            return (self.B + self.offset)[None]
+        lam = lam.expand(-1, len(self.B), -1)  # (B, G, R)
+        return torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
+
+    def project(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
+        """The input's half of all time steps at once: (B, T, inputs) -> (B, T, G, D)."""
+        projected: torch.Tensor = self.Q(x, lam) + self.bias(lam)[:, None]
+        return projected
+
+    def step(
+        self, projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One time step: projected (B, G, D), state h and c (B, D; c is unused but for the LSTM) -> h, c."""
+        recurrent = self.P(h[:, None], lam)[:, 0]  # (B, G, D)
+        if self.kind == "elman":  # equation 4
+            return torch.tanh(projected + recurrent)[:, 0], c
+        if self.kind == "gru":
+            reset, update = torch.sigmoid(projected[:, :2] + recurrent[:, :2]).unbind(1)
+            candidate = torch.tanh(projected[:, 2] + reset * recurrent[:, 2])
+            return candidate + update * (h - candidate), c
+        gates = projected + recurrent
+        enter, forget, candidate, leave = gates.unbind(1)
+        c = torch.sigmoid(forget) * c + torch.sigmoid(enter) * torch.tanh(candidate)
+        return torch.sigmoid(leave) * torch.tanh(c), c
+
+
+def _unit_vectors(count: int, size: int) -> torch.Tensor:
+    """(count, size): unit vectors, orthogonal to one another as far as `size` allows.
+
+    At r = d, U and V are random orthogonal matrices, so P starts out as one whose singular values are |λᵢ|; with
+    ‖λ‖ = √d its Frobenius norm is that of an orthogonal matrix. Unit vectors keep that norm for any other r.
+    """
+    return functional.normalize(nn.init.orthogonal_(torch.empty(count, size)), dim=1)

@@ -1,0 +1,80 @@
+"""Copying words from the memory (See et al., 2017).
+
+In: a distribution over the vocabulary, attention over the memory, a gate. Out: their mixture over X words.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from exadec.model.attention import Memory, attend
+
+_SMALLEST = 1e-30
+"""Stands for a probability of zero where its logarithm is taken."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How one next-word distribution is put together; T is the number of time steps (1 while searching)."""
+
+    vocabulary: torch.Tensor
+    """(B, T, V): log-probabilities of generating."""
+    log_generate: torch.Tensor | None
+    """(B, T): log of the gate; empty when there is no copying."""
+    log_copy: torch.Tensor | None
+    """(B, T): log of one minus the gate."""
+    weights: torch.Tensor | None
+    """(B, T, M): which position is copied, if one is."""
+
+    def of_targets(self, targets: torch.Tensor, memory: Memory) -> torch.Tensor:
+        """log p of the given words alone, (B, T) -> (B, T): the mixture over all X words is never built."""
+        size = self.vocabulary.shape[2]
+        generated = self.vocabulary.gather(2, targets.clamp(max=size - 1)[:, :, None]).squeeze(2)  # (B, T)
+        if self.log_generate is None or self.log_copy is None or self.weights is None:
+            return generated
+        generated = generated.masked_fill(targets >= size, -torch.inf)
+        matches = memory.ids[:, None] == targets[:, :, None]  # (B, T, M)
+        copied = (self.weights * matches).sum(dim=2)  # (B, T)
+        return torch.logaddexp(self.log_generate + generated, self.log_copy + copied.clamp_min(_SMALLEST).log())
+
+    def of_all(self, memory: Memory) -> torch.Tensor:
+        """log p of every word: (B, T, X)."""
+        size = self.vocabulary.shape[2]
+        generated = functional.pad(self.vocabulary, (0, memory.extended - size), value=-torch.inf)  # (B, T, X)
+        if self.log_generate is None or self.log_copy is None or self.weights is None:
+            return generated
+        index = memory.ids[:, None].expand(-1, self.weights.shape[1], -1)  # (B, T, M)
+        copied = torch.zeros_like(generated).scatter_add(2, index, self.weights)  # (B, T, X)
+        return torch.logaddexp(
+            self.log_generate[:, :, None] + generated,
+            self.log_copy[:, :, None] + copied.clamp_min(_SMALLEST).log(),
+        )
+
+
+class AttentionCopy(nn.Module):
+    """See et al.: p_gen = σ(w·[context; state; input] + b); attention itself says which word is copied."""
+
+    def __init__(self, context: int, hidden: int, inputs: int):
+        super().__init__()
+        self.gate = nn.Linear(context + hidden + inputs, 1)
+
+    def forward(self, context: torch.Tensor, h: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        """(B, T, ·) -> the gate's logit (B, T)."""
+        logit: torch.Tensor = self.gate(torch.cat([context, h, inputs], dim=2)).squeeze(2)
+        return logit
+
+
+class SeparateCopy(nn.Module):
+    """The released code: p_gen = σ(w·h̃ + b) from the attentional vector, and a copy attention with its own weights."""
+
+    def __init__(self, values: int, hidden: int, attentional: int):
+        super().__init__()
+        self.gate = nn.Linear(attentional, 1)
+        self.key = nn.Linear(values, hidden, bias=False)
+
+    def forward(self, attentional: torch.Tensor, h: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, T, ·) -> the gate's logit (B, T) and copy weights (B, T, M)."""
+        assert memory.copy_keys is not None
+        return self.gate(attentional).squeeze(2), attend(h, memory.copy_keys, memory.mask)

@@ -1,0 +1,146 @@
+"""The decoder: recurrent cell, attention, copying, softmax.
+
+In: a `Memory`, a first state, coefficients λ. Out: next-word distributions, for all steps at once or step by step.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from exadec.config import ModelConfig
+from exadec.model.adaptive import GATES, RecurrentCell
+from exadec.model.attention import AttentionLayer, Memory
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
+from exadec.model.embedding import Embedding
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """Everything a decoder knows of N = B·K hypotheses, K for each of the memory's B instances."""
+
+    h: torch.Tensor
+    """(N, D)"""
+    c: torch.Tensor
+    """(N, D); unused but for the LSTM."""
+    attentional: torch.Tensor
+    """(N, E): the previous attentional vector, for input feeding."""
+    coefficients: torch.Tensor | None
+    """(N, 1 or G, R): λ; empty for a decoder that does not adapt."""
+    memory: Memory
+
+    def select(self, indices: torch.Tensor) -> "DecoderState":
+        """Hypotheses by row number, in groups of K for each instance in turn.
+
+        A hypothesis stays with its instance, so the memory is shared by its K hypotheses and never copied.
+        """
+        assert len(indices) % len(self.memory.ids) == 0
+        coefficients = None if self.coefficients is None else self.coefficients[indices]
+        return replace(
+            self,
+            h=self.h[indices],
+            c=self.c[indices],
+            attentional=self.attentional[indices],
+            coefficients=coefficients,
+        )
+
+
+class Decoder(nn.Module):
+    """One layer, adaptive or not; the same attention, copying, output and dropout around either cell."""
+
+    def __init__(self, config: ModelConfig, embedding: Embedding, values: int):
+        super().__init__()
+        size, dimension = embedding.weight.shape
+        self.input_feeding = config.input_feeding
+        attentional = dimension if config.tied else config.hidden
+        inputs = dimension + (attentional if config.input_feeding else 0)
+        groups = GATES[config.cell] if config.per_gate_coefficients else 1
+        linear = config.weights if config.adaptive else "fixed"
+        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.rank or config.hidden, groups)
+        self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer)
+        self.copy: AttentionCopy | SeparateCopy | None = None
+        if config.copy == "attention":
+            self.copy = AttentionCopy(values, config.hidden, inputs)
+        elif config.copy == "separate":
+            self.copy = SeparateCopy(values, config.hidden, attentional)
+        self.embedding = embedding
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.softmax_weight = None if config.tied else nn.Parameter(torch.empty(size, attentional))
+        if self.softmax_weight is not None:
+            nn.init.xavier_uniform_(self.softmax_weight)
+        self.softmax_bias = nn.Parameter(torch.zeros(size))
+
+    def remember(self, values: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor, extended: int) -> Memory:
+        """Project the encoded positions once, for all time steps."""
+        copy_keys = self.copy.key(values) if isinstance(self.copy, SeparateCopy) else None
+        return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended)
+
+    def start(self, memory: Memory, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> DecoderState:
+        attentional = h.new_zeros(len(h), self.attention.combine.out_features)
+        return DecoderState(h, c, attentional, lam, memory)
+
+    def unroll(self, state: DecoderState, words: torch.Tensor) -> Mixture:
+        """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
+        embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
+        if self.input_feeding:
+            return self._unroll_fed(state, embedded)
+        lam = state.coefficients
+        projected = self.cell.project(embedded, lam).unbind(1)  # T times (B, G, D)
+        h, c, outputs = state.h, state.c, []
+        for step in projected:
+            h, c = self.cell.step(step, h, c, lam)
+            outputs.append(h)
+        hidden = torch.stack(outputs, dim=1)  # (B, T, D)
+        attentional, context, weights = self.attention(hidden, state.memory)
+        return self._mix(attentional, context, weights, hidden, embedded, state.memory)
+
+    def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
+        """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
+        instances = len(state.memory.ids)
+        embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
+        inputs, hidden, attended, state = self._advance(state, embedded)
+        attentional, context, weights = attended
+        grouped = (inputs.unflatten(0, (instances, -1)), hidden.unflatten(0, (instances, -1)))
+        return self._mix(attentional, context, weights, grouped[1], grouped[0], state.memory), state
+
+    def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> Mixture:
+        """With input feeding each step needs the attention of the one before: nothing can be done at once."""
+        rows: list[tuple[torch.Tensor, ...]] = []
+        for vector in embedded.unbind(1):
+            inputs, hidden, attended, state = self._advance(state, vector)
+            rows.append((*(part.squeeze(1) for part in attended), hidden, inputs))
+        attentional, context, weights, hidden, inputs = (torch.stack(part, 1) for part in zip(*rows, strict=True))
+        return self._mix(attentional, context, weights, hidden, inputs, state.memory)
+
+    def _advance(
+        self, state: DecoderState, embedded: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...], DecoderState]:
+        """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
+        lam = state.coefficients
+        inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
+        h, c = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.h, state.c, lam)
+        attended = self.attention(h.unflatten(0, (len(state.memory.ids), -1)), state.memory)
+        return inputs, h, attended, replace(state, h=h, c=c, attentional=attended[0].flatten(0, 1))
+
+    def _mix(
+        self,
+        attentional: torch.Tensor,
+        context: torch.Tensor,
+        weights: torch.Tensor,
+        hidden: torch.Tensor,
+        inputs: torch.Tensor,
+        memory: Memory,
+    ) -> Mixture:
+        attentional = self.output_dropout(attentional)
+        weight = self.embedding.table() if self.softmax_weight is None else self.softmax_weight
+        logits = functional.linear(attentional, weight, self.softmax_bias)  # (B, T, V)
+        vocabulary = torch.log_softmax(logits, dim=2)
+        if self.copy is None:
+            return Mixture(vocabulary, None, None, None)
+        if isinstance(self.copy, SeparateCopy):
+            gate, weights = self.copy(attentional, hidden, memory)
+        else:
+            gate = self.copy(context, hidden, inputs)
+        return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights)

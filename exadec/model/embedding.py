@@ -1,0 +1,44 @@
+"""Word embeddings, shared by source, exemplar and target (section 4.1).
+
+In: ids, unknown words included. Out: vectors.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from exadec.corpus.vocabulary import UNK
+
+
+class Embedding(nn.Module):
+    """A table whose rows may partly be fixed to given vectors (GloVe on WikiBio, appendix A.2).
+
+    `pretrained` is (V, E) with NaN rows for words that have no vector: those stay trainable.
+    """
+
+    def __init__(self, size: int, dimension: int, pretrained: torch.Tensor | None = None, freeze: bool = False):
+        super().__init__()
+        bound = math.sqrt(3 / dimension)
+        self.weight = nn.Parameter(torch.empty(size, dimension).uniform_(-bound, bound))
+        self.register_buffer("fixed", None)
+        self.register_buffer("is_fixed", None)
+        if pretrained is not None:
+            known = ~pretrained.isnan().any(dim=1, keepdim=True)  # (V, 1)
+            with torch.no_grad():
+                self.weight.copy_(torch.where(known, pretrained, self.weight * 0.1))
+            if freeze:
+                self.fixed = pretrained.nan_to_num(0.0)
+                self.is_fixed = known
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        known = torch.where(ids < len(self.weight), ids, UNK)
+        vectors = functional.embedding(known, self.weight)  # (..., E)
+        if self.fixed is None:
+            return vectors
+        return torch.where(self.is_fixed[known], self.fixed[known], vectors)
+
+    def table(self) -> torch.Tensor:
+        """(V, E): the vectors in use, for a tied softmax."""
+        return self.weight if self.fixed is None else torch.where(self.is_fixed, self.fixed, self.weight)

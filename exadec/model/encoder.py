@@ -1,0 +1,66 @@
+"""Residual bidirectional LSTM encoders (section 4.1, appendix A).
+
+In: embedded text, padded on the right. Out: one vector a position, and the last state of both directions.
+"""
+
+import torch
+from torch import nn
+
+
+class SequenceDropout(nn.Module):
+    """Variational dropout: one mask a sequence, the same at every position."""
+
+    def __init__(self, rate: float):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, S, E)
+        if not self.training or self.rate == 0:
+            return x
+        mask = torch.empty_like(x[:, :1]).bernoulli_(1 - self.rate) / (1 - self.rate)  # (B, 1, E)
+        return x * mask
+
+
+def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Each sequence back to front, its padding left where it is."""
+    positions = torch.arange(x.shape[1], device=x.device)  # (S,)
+    mirrored = lengths[:, None] - 1 - positions  # (B, S)
+    index = torch.where(mirrored >= 0, mirrored, positions)
+    return x.gather(1, index[:, :, None].expand_as(x))
+
+
+class Direction(nn.Module):
+    """A stack of LSTM layers reading left to right, each layer's input added to its output where sizes agree."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float):
+        super().__init__()
+        sizes = [inputs] + [hidden] * (layers - 1)
+        self.layers = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
+        self.dropout = SequenceDropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, S, E) -> (B, S, D)
+        for layer in self.layers:
+            output, _ = layer(self.dropout(x))
+            x = output + x if output.shape == x.shape else output
+        return x
+
+
+class BiLstmEncoder(nn.Module):
+    """Two independent stacks, one for each direction, concatenated at the top.
+
+    Sequences are padded on the right and reversed within their lengths, so padding is only ever read after the last
+    word and changes nothing before it: no packing, and every shape is static.
+    """
+
+    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float):
+        super().__init__()
+        self.forwards = Direction(inputs, hidden, layers, dropout)
+        self.backwards = Direction(inputs, hidden, layers, dropout)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, S, E) -> positions (B, S, 2D) and last states (B, 2D)."""
+        ahead = self.forwards(x)  # (B, S, D)
+        back = self.backwards(reverse_padded(x, lengths))  # (B, S, D), last word first
+        last = (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])  # (B, 1, D)
+        state = torch.cat([ahead.gather(1, last), back.gather(1, last)], dim=2).squeeze(1)  # (B, 2D)
+        return torch.cat([ahead, reverse_padded(back, lengths)], dim=2), state

@@ -1,0 +1,149 @@
+"""The four models of the paper as two switches of one class.
+
+In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to search from.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from exadec.config import ModelConfig
+from exadec.loading.batch import Batch
+from exadec.model.adaptive import GATES, Coefficients
+from exadec.model.attention import Memory
+from exadec.model.copying import Mixture
+from exadec.model.decoder import Decoder, DecoderState
+from exadec.model.embedding import Embedding
+from exadec.model.encoder import BiLstmEncoder
+
+
+class Seq2seq(nn.Module):
+    """Encoder-decoder with attention and copying; `adaptive` and `attend_exemplar` say what the exemplar does.
+
+    | model         | adaptive | attend_exemplar |
+    |---------------|----------|-----------------|
+    | Seq2seq       | no       | no              |
+    | AttExp        | no       | yes             |
+    | AdaDec        | yes      | no              |
+    | AdaDec+AttExp | yes      | yes             |
+    """
+
+    def __init__(self, config: ModelConfig, vocabulary_size: int, pretrained: torch.Tensor | None = None):
+        super().__init__()
+        self.config = config
+        hidden, dimension, encoding = config.hidden, config.embedding, 2 * config.exemplar_hidden
+        embedding = Embedding(vocabulary_size, dimension, pretrained, config.freeze_embeddings)
+        self.decoder = Decoder(config, embedding, values=2 * hidden)
+        self.embedding_dropout = nn.Dropout(config.embedding_dropout)
+        self.encoder = BiLstmEncoder(dimension, hidden, config.encoder_layers, config.encoder_dropout)
+        self.bridge_dropout = nn.Dropout(config.bridge_dropout)
+        self.bridge_h = nn.Linear(2 * hidden, hidden)
+        self.bridge_c = nn.Linear(2 * hidden, hidden) if config.cell == "lstm" else None
+        self.exemplar_encoder: BiLstmEncoder | None = None
+        self.coefficients: Coefficients | None = None
+        self.exemplar_layer: nn.Linear | None = None
+        self.exemplar_values: nn.Linear | None = None
+        if config.adaptive or config.attend_exemplar:
+            self.exemplar_encoder = BiLstmEncoder(dimension, config.exemplar_hidden, 1, config.encoder_dropout)
+        if config.adaptive:
+            self.exemplar_dropout = nn.Dropout(config.exemplar_dropout)
+            if config.exemplar_layer:
+                self.exemplar_layer = nn.Linear(encoding, encoding)
+            groups = GATES[config.cell] if config.per_gate_coefficients else 1
+            norm = config.coefficient_norm or math.sqrt(hidden)
+            self.coefficients = Coefficients(encoding, config.rank or hidden, groups, norm)
+        if config.attend_exemplar:
+            self.exemplar_values = nn.Linear(encoding, 2 * hidden)
+
+    @property
+    def embedding(self) -> Embedding:
+        """The one table of source, exemplar and target; the decoder holds it, because it may be its softmax, too."""
+        return self.decoder.embedding
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        """log p(target | source, exemplar), word by word: (B, T); padding is to be masked by the caller."""
+        state = self.encode(batch)
+        mixture = self.decoder.unroll(state, batch.target_input)
+        return mixture.of_targets(batch.target_output, state.memory)
+
+    def encode(self, batch: Batch) -> DecoderState:
+        """Read source and exemplar: the state before the first word (Algorithm 1)."""
+        positions, last = self.encoder(self.embedding_dropout(self.embedding(batch.source)), batch.source_lengths)
+        lam, exemplar_positions = self._read_exemplar(batch)
+        memory = self._remember(batch, positions, exemplar_positions)
+        last = self.bridge_dropout(last)
+        h = torch.tanh(self.bridge_h(last))  # (B, D)
+        c = torch.zeros_like(h) if self.bridge_c is None else torch.tanh(self.bridge_c(last))
+        return self.decoder.start(memory, h, c, lam)
+
+    def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
+        """log p of each next word, (N,) -> (N, X), and the state after `words`."""
+        mixture, state = self.decoder.step(state, words)
+        return mixture.of_all(state.memory).flatten(0, 1), state
+
+    def explain(self, batch: Batch) -> Mixture:
+        """How each word of a target came about: attention and copy gate, step by step."""
+        return self.decoder.unroll(self.encode(batch), batch.target_input)
+
+    def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
+        """λ of each exemplar: (B, 1 or G, R); None for a model that does not adapt."""
+        return self._read_exemplar(batch)[0]
+
+    def _read_exemplar(self, batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        if self.exemplar_encoder is None:
+            return None, None
+        embedded = self.embedding_dropout(self.embedding(batch.exemplar))
+        positions, a = self.exemplar_encoder(embedded, batch.exemplar_lengths)  # (B, Z, A), (B, A)
+        if self.coefficients is None:
+            return None, positions
+        a = self.exemplar_dropout(a)
+        if self.exemplar_layer is not None:
+            a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
+        return self.coefficients(a), positions
+
+    def _remember(self, batch: Batch, positions: torch.Tensor, exemplar_positions: torch.Tensor | None) -> Memory:
+        """The source, and with AttExp the exemplar behind it, in one memory under one softmax."""
+        extended = len(self.embedding.weight) + batch.unknown.shape[1]
+        mask = _mask(batch.source_lengths, batch.source.shape[1])
+        if self.exemplar_values is None:
+            return self.decoder.remember(positions, mask, batch.source, extended)
+        assert exemplar_positions is not None
+        values = torch.cat([positions, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + Z, 2D)
+        mask = torch.cat([mask, _mask(batch.exemplar_lengths, batch.exemplar.shape[1])], dim=1)
+        return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
+
+
+def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.arange(size, device=lengths.device) < lengths[:, None]  # (B, size)
+
+
+def count_parameters(model: Seq2seq) -> dict[str, int]:
+    """How many numbers each part learns. `P and Q` and `bias` are the recurrent cell of the decoder (section 3.1)."""
+    decoder = model.decoder
+    parts: dict[str, list[nn.Parameter]] = {
+        "embeddings": list(model.embedding.parameters()),
+        "source encoder": list(model.encoder.parameters()),
+        "exemplar encoder": [] if model.exemplar_encoder is None else list(model.exemplar_encoder.parameters()),
+        "coefficients C": [] if model.coefficients is None else list(model.coefficients.parameters()),
+        "decoder P and Q": [*decoder.cell.P.parameters(), *decoder.cell.Q.parameters()],
+        "decoder bias": [decoder.cell.B],
+    }
+    counts = {name: sum(p.numel() for p in parameters) for name, parameters in parts.items()}
+    total = sum(p.numel() for p in model.parameters())
+    counts["bridge, attention, copying, softmax"] = total - sum(counts.values())
+    return {**counts, "all": total}
+
+
+def explain_cell(config: ModelConfig) -> str:
+    """The size of P and Q in the paper's terms: 4d² for an adaptive Elman cell at r = d, 2d² for an ordinary one."""
+    d, gates = config.hidden, GATES[config.cell]
+    inputs = config.embedding + (config.embedding if config.tied else d) * config.input_feeding
+    r = config.rank or d
+    if not config.adaptive:
+        formula, ordinary = ("2d²", "bias d") if inputs == d else ("d(d + inputs)", "bias d")
+    elif config.weights == "unconstrained":
+        formula, ordinary = "r·d(d + inputs)", "bias d·r"
+    else:
+        formula, ordinary = ("4d²", "bias d²") if inputs == r == d else ("r(3d + inputs)", "bias d·r")
+    return f"{gates} gate{'s' * (gates > 1)} × {formula}, {ordinary} a gate; d = {d}, r = {r}, inputs = {inputs}"
