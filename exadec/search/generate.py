@@ -1,0 +1,57 @@
+"""Texts for instances.
+
+In: a model and batches. Out: the best hypotheses of each instance, in ids of the corpus.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from exadec.config import SearchConfig
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
+from exadec.loading.batch import Batch
+from exadec.loading.loader import Loader
+from exadec.model.seq2seq import Seq2seq
+from exadec.search.beam import Hypothesis, beam_search
+
+NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
+
+
+def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> list[list[Hypothesis]]:
+    """The best hypotheses of each instance; copied unknown words get their ids of the corpus back."""
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        state = model.encode(batch.to(device))
+        found = beam_search(model.step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
+    size = len(model.embedding.weight)
+    return [
+        [replace(hypothesis, ids=_restore(hypothesis.ids, unknown, size)) for hypothesis in hypotheses]
+        for hypotheses, unknown in zip(found, batch.unknown, strict=True)
+    ]
+
+
+def generate_split(
+    model: Seq2seq,
+    corpus: Corpus,
+    loader: Loader,
+    config: SearchConfig,
+    limit: int | None = None,
+    report: Callable[[int], None] = lambda done: None,
+) -> list[tuple[str, float]]:
+    """(text, score) of the best hypothesis for the first `limit` instances of a split, in the split's order."""
+    results: dict[int, tuple[str, float]] = {}
+    was_training = model.training
+    model.eval()
+    for indices, batch in loader.search_batches(config.batch_size, limit):
+        for index, (best, *_) in zip(indices, search_batch(model, batch, config), strict=True):
+            results[int(index)] = corpus.text(best.ids), best.score
+        report(len(results))
+    model.train(was_training)
+    return [results[index] for index in range(len(results))]
+
+
+def _restore(ids: list[int], unknown: np.ndarray, size: int) -> list[int]:
+    return [number if number < size else int(unknown[number - size]) for number in ids]
