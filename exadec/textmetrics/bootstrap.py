@@ -1,0 +1,98 @@
+"""How sure a score, or a difference of two scores, is: the paired bootstrap.
+
+In: one or two `Score`s. Out: percentile intervals, and a p-value for the difference.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from exadec.textmetrics.scores import FloatArray, Score
+
+_CELLS_PER_BLOCK = 1 << 21  # 16 MiB of weights at a time
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """System a against system b on the same instances."""
+
+    difference: float
+    """Value of a minus value of b."""
+    low: float
+    """Lower end of the interval of the difference."""
+    high: float
+    """Upper end of the interval of the difference."""
+    p_value: float
+    """Two-sided, see `compare`."""
+    signature: str
+    """How it was resampled, and the signature both scores share."""
+
+
+def confidence_interval(
+    score: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the corpus value: draw N of the N instances with replacement, each time anew."""
+    _check(resamples, level)
+    values = [score.resampled_values(weights) for weights in resample_weights(score.instances, resamples, seed)]
+    return _percentiles(np.concatenate(values), level)
+
+
+def compare(
+    score_a: Score, score_b: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
+) -> Comparison:
+    """Paired bootstrap of the difference d = a - b: every resample takes the same instances for both systems.
+
+    low and high are percentiles of the resampled differences d*. The p-value is two-sided, for the null hypothesis
+    that the systems do not differ, with the resampled differences moved to the null by their expectation d:
+    p = (1 + number of resamples with |d* - d| >= |d|) / (1 + resamples), which is never 0.
+    """
+    _check(resamples, level)
+    if score_a.signature != score_b.signature:
+        raise ValueError(
+            "Two scores to compare must have the same signature, "
+            f"but have {score_a.signature!r} and {score_b.signature!r} instead."
+        )
+    if score_a.instances != score_b.instances:
+        raise ValueError(
+            "Two scores to compare must be of the same instances, "
+            f"but have {score_a.instances} and {score_b.instances} instead."
+        )
+    difference = score_a.value - score_b.value
+    differences = np.concatenate(
+        [
+            score_a.resampled_values(weights) - score_b.resampled_values(weights)
+            for weights in resample_weights(score_a.instances, resamples, seed)
+        ]
+    )
+    # The margin keeps rounding from deciding whether a resample as far off as the difference itself is counted.
+    extreme = int((np.abs(differences - difference) >= abs(difference) - 1e-9).sum())
+    low, high = _percentiles(differences, level)
+    recipe = f"bootstrap:paired|resamples:{resamples}|seed:{seed}|level:{level:g}|{score_a.signature}"
+    return Comparison(difference, low, high, (1 + extreme) / (1 + resamples), recipe)
+
+
+def resample_weights(instances: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """Yield blocks (rows, N): how often each instance is drawn in each resample.
+
+    The draws depend on the seed and on the number of instances only, so two systems meet the same resamples.
+    """
+    generator = np.random.default_rng(seed)
+    rows_per_block = max(1, _CELLS_PER_BLOCK // instances)
+    for begin in range(0, resamples, rows_per_block):
+        weights = np.empty((min(rows_per_block, resamples - begin), instances))
+        for row in weights:
+            row[:] = np.bincount(generator.integers(instances, size=instances), minlength=instances)
+        yield weights
+
+
+def _percentiles(values: FloatArray, level: float) -> tuple[float, float]:
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _check(resamples: int, level: float) -> None:
+    if resamples < 1:
+        raise ValueError(f"`resamples` must be at least 1, but is {resamples} instead.")
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1, but is {level} instead.")

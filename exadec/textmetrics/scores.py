@@ -1,0 +1,93 @@
+"""What a score is, and the checks every score shares.
+
+In: numbers per instance. Out: a `Score`: name, corpus value, signature, and the value of any resample.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Score(ABC):
+    """One number for a corpus, with the recipe that made it."""
+
+    name: str
+    """What a table's column is called, for example `ROUGE-L`."""
+    value: float
+    """The corpus value, 0 to 100."""
+    signature: str
+    """The recipe. Two values may be compared only when their signatures are equal."""
+
+    @property
+    @abstractmethod
+    def instances(self) -> int:
+        """Number of instances the value was computed from."""
+
+    @abstractmethod
+    def resampled_values(self, weights: FloatArray) -> FloatArray:
+        """Corpus values (R,) when instance n occurs weights[r, n] times; every row of `weights` (R, N) sums to N."""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.2f} [{self.signature}]"
+
+
+@dataclass(frozen=True, eq=False)
+class MeanScore(Score):
+    """A score whose corpus value is the mean over instances: ROUGE, or any rate."""
+
+    per_instance: FloatArray = field(repr=False)
+    """(N,) values from 0 to 100."""
+
+    @property
+    def instances(self) -> int:
+        return len(self.per_instance)
+
+    def resampled_values(self, weights: FloatArray) -> FloatArray:
+        values: FloatArray = weights @ self.per_instance / len(self.per_instance)  # (R,)
+        return values
+
+
+def mean_score(name: str, per_instance: ArrayLike, signature: str) -> MeanScore:
+    """Make a score from one value per instance, 0 to 100; for a rate, 0 or 100 each."""
+    values = np.array(per_instance, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"`per_instance` must be a non-empty list of numbers, but has shape {values.shape} instead.")
+    if not np.isfinite(values).all():
+        raise ValueError(f"`per_instance` must be finite, but value {np.isfinite(values).argmin()} is not.")
+    values.flags.writeable = False
+    return MeanScore(name=name, value=float(values.mean()), signature=signature, per_instance=values)
+
+
+def check_texts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Refuse what cannot be scored: no instances, lists of different lengths, an instance without a reference."""
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            "`hypotheses` and `references` must have the same length, "
+            f"but have {len(hypotheses)} and {len(references)} instead."
+        )
+    if not len(hypotheses):
+        raise ValueError("`hypotheses` must hold at least 1 text, but is empty instead.")
+    for index, texts in enumerate(references):
+        # A bare string is a sequence of one-letter strings, so this mistake would otherwise score silently.
+        if isinstance(texts, str):
+            raise ValueError(
+                f"`references[{index}]` must be a list of texts, but is the single text {texts!r} instead."
+            )
+        if not len(texts):
+            raise ValueError(f"`references[{index}]` must hold at least 1 text, but is empty instead.")
+
+
+def package_version() -> str:
+    """Version of the installed package, or `source` when it runs without having been installed."""
+    try:
+        return version("exadec")
+    except PackageNotFoundError:
+        return "source"

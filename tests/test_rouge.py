@@ -1,0 +1,268 @@
+"""ROUGE against cases counted by hand, a plain dynamic programme, and the rouge-score package."""
+
+import importlib
+import pydoc_data.topics
+import re
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.stem import PorterStemmer
+from rouge_score.rouge_scorer import RougeScorer
+
+from exadec.textmetrics import count_overlaps, rouge
+from exadec.textmetrics.matching import TokenRows, lcs_length, longest_common_subsequences, shared_ngrams, tokenize
+from exadec.textmetrics.stemming import stem
+
+MEASURES = ("1", "2", "4", "L")
+WORDS = (
+    "cat",
+    "cats",
+    "running",
+    "run",
+    "nation",
+    "nationally",
+    "skies",
+    "a1",
+    "2019",
+    "-",
+    "é",
+    "İ",
+    "\u212a",
+    "|",
+    "\n",
+)
+texts = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(WORDS), max_size=90).map(" ".join))
+ENDINGS = re.findall(
+    r"\w+",
+    "ational tional enci anci izer bli abli alli entli eli ousli ization ation ator alism iveness fulness ousness "
+    "aliti iviti biliti fulli logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment "
+    "ent ion ou ism ate iti ous ive ize e ed ing eed ied ies sses ss s y yy ll at bl iz tt w x 7 b a i",
+)
+
+
+def rouge_score_arrays(hypotheses: list[str], references: list[str], stemmed: bool) -> np.ndarray:
+    """(measures, 3, pairs): precision, recall, F1."""
+    scorer = RougeScorer([f"rouge{measure}" for measure in MEASURES], use_stemmer=stemmed)
+    scores = [scorer.score(reference, text) for text, reference in zip(hypotheses, references, strict=True)]
+    return np.array([list(score.values()) for score in scores]).transpose(1, 2, 0)
+
+
+def own_arrays(hypotheses: list[str], references: list[str], stemmed: bool) -> np.ndarray:
+    overlaps = count_overlaps(hypotheses, [[text] for text in references], MEASURES, stemmed)
+    return np.array([[overlap.precision, overlap.recall, overlap.f1] for overlap in overlaps.values()])
+
+
+def plain_lcs(first: list[int], second: list[int]) -> int:
+    row = [0] * (len(second) + 1)
+    for token in first:
+        previous = row
+        row = [0]
+        for position, other in enumerate(second):
+            equal = previous[position] + 1
+            row.append(equal if token == other else max(previous[position + 1], row[position]))
+    return row[-1]
+
+
+def token_rows(rows: list[list[int]], size: int) -> TokenRows:
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    return TokenRows(np.array([*chain(*rows)], dtype=np.int64), np.cumsum(lengths) - lengths, lengths, size)
+
+
+def test_rouge_counted_by_hand() -> None:
+    # the cat sat on the mat | the cat is on a mat: the, cat, on, mat; the cat; the cat on mat.
+    overlaps = count_overlaps(["The cat sat on the mat"], [["the cat is on a red mat."]], ("1", "2", "L"), stem=False)
+    counts = {
+        measure: (overlap.matches[0], overlap.hypothesis_counts[0], overlap.reference_counts[0])
+        for measure, overlap in overlaps.items()
+    }
+    assert counts == {"1": (4, 6, 7), "2": (1, 5, 6), "L": (4, 6, 7)}
+    scores = rouge(["The cat sat on the mat"], [["the cat is on a red mat."]], stem=False)
+    assert [score.value for score in scores.values()] == pytest.approx([800 / 13, 200 / 11, 800 / 13])
+
+
+def test_repeated_ngrams_are_clipped() -> None:
+    overlap = count_overlaps(["a a a b a a"], [["a a b b"]], ("1", "2"), stem=False)
+    assert overlap["1"].matches.tolist() == [3]
+    assert overlap["2"].matches.tolist() == [2]  # a a once, a b once
+
+
+def test_corpus_value_is_the_mean_over_instances() -> None:
+    score = rouge(["a b", "c"], [["a b"], ["d"]], measures=("1",))["1"]
+    assert score.per_instance.tolist() == [100, 0]
+    assert score.value == 50
+
+
+def test_best_reference_counts_per_measure() -> None:
+    scores = rouge(["a b c d"], [["d c b a", "a b x y z"]], stem=False)
+    assert scores["1"].value == 100  # the first reference
+    assert scores["2"].value == pytest.approx(100 * 2 / 7)  # the second
+
+
+def test_best_reference_equals_score_multi() -> None:
+    hypotheses = ["the nations were running", "cats", ""]
+    references = [["a nation runs", "the nation was running fast", "!"], ["a cat", "cat"], ["x"]]
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    for index, (text, several) in enumerate(zip(hypotheses, references, strict=True)):
+        expected = [100 * score.fmeasure for score in scorer.score_multi(several, text).values()]
+        own = [score.per_instance[index] for score in rouge(hypotheses, references).values()]
+        assert own == pytest.approx(expected, abs=1e-9)
+
+
+def test_recall_at_reference_length_cuts_each_hypothesis() -> None:
+    # Cut to three tokens the hypothesis is "x a b": 2 of 3 unigrams, 1 of 2 bigrams.
+    scores = rouge(["x a b c"], [["a b c"]], stem=False, recall_at_reference_length=True)
+    assert [score.value for score in scores.values()] == pytest.approx([200 / 3, 50, 200 / 3])
+    # Against the second reference nothing is cut away, and recall is 3 of 4.
+    scores = rouge(["x a b c"], [["a b c", "a b c d"]], stem=False, recall_at_reference_length=True)
+    assert scores["1"].value == pytest.approx(75)
+
+
+def test_signatures_say_the_recipe() -> None:
+    plain = rouge(["a"], [["a"]], measures=("1", "L"))
+    assert re.fullmatch(
+        r"rouge-L\|f1\|cut:no\|stem:porter-nltk\|tok:alnum-lower\|refs:best\|v:[^|]+", plain["L"].signature
+    )
+    assert plain["1"].name == "ROUGE-1"
+    cut = rouge(["a"], [["a"]], measures=("4",), stem=False, recall_at_reference_length=True)["4"]
+    assert cut.name == "ROUGE-4 recall"
+    assert cut.signature.startswith("rouge-4|recall|cut:reference-length|stem:no|")
+    assert str(plain["1"]).startswith("ROUGE-1 = 100.00 [rouge-1|f1|")
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "measures", "message"),
+    [
+        (["a", "b"], [["a"]], ("1",), "have 2 and 1 instead"),
+        ([], [], ("1",), "at least 1 text"),
+        (["a", "b"], [["a"], []], ("1",), r"references\[1\]. must hold at least 1"),
+        (["a"], ["a"], ("1",), "single text 'a'"),
+        (["a"], [["a"]], ("1", "W"), "is 'W' instead"),
+        (["a"], [["a"]], ("0",), "is '0' instead"),
+    ],
+)
+def test_wrong_input_is_refused(hypotheses: list, references: list, measures: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rouge(hypotheses, references, measures)
+
+
+@pytest.mark.parametrize("stemmed", [True, False])
+@settings(max_examples=150, deadline=None)
+@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=6))
+def test_any_text_equals_rouge_score(stemmed: bool, pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = [list(side) for side in zip(*pairs, strict=True)]
+    expected = rouge_score_arrays(hypotheses, references, stemmed)
+    np.testing.assert_allclose(own_arrays(hypotheses, references, stemmed), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("stemmed", [True, False])
+def test_odd_and_long_text_equals_rouge_score(stemmed: bool) -> None:
+    generator = np.random.default_rng(3)
+    words = np.array(["house", "houses", "running", "sky", "skies", "u.s.", "1,000", "naïve", "İstanbul", "don't"])
+    odd = ["", " ", "...", "é", "\n", "a\nb\r\nc", "\x00a\x1fb", "|", "a|b", "\ud800x", "😀 cat", "\u212aelvin", "ΑΣ a"]
+    long = [" ".join(generator.choice(words, length)) for length in (63, 64, 65, 66, 400, 700)]
+    collection = odd + long
+    hypotheses = [text for text in collection for _ in collection]
+    references = collection * len(collection)
+    # Reversed pairs of the long texts would double the slow part and add nothing.
+    kept = [index for index, text in enumerate(hypotheses) if len(text) <= len(references[index])]
+    hypotheses, references = [hypotheses[index] for index in kept], [references[index] for index in kept]
+    expected = rouge_score_arrays(hypotheses, references, stemmed)
+    np.testing.assert_allclose(own_arrays(hypotheses, references, stemmed), expected, rtol=0, atol=1e-9)
+
+
+def test_blocks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(4)
+    hypotheses = [" ".join(generator.choice(list("abcde"), 7)) for _ in range(50)]
+    references = [[" ".join(generator.choice(list("abcde"), 7)) for _ in range(1 + index % 3)] for index in range(50)]
+    whole = count_overlaps(hypotheses, references, MEASURES)
+    # By name, because the package's attribute `rouge` is the function.
+    monkeypatch.setattr(importlib.import_module("exadec.textmetrics.rouge"), "_BLOCK_CHARACTERS", 40)
+    for measure, overlap in count_overlaps(hypotheses, references, MEASURES).items():
+        np.testing.assert_array_equal(overlap.matches, whole[measure].matches)
+        np.testing.assert_array_equal(overlap.reference_counts, whole[measure].reference_counts)
+
+
+def test_documents_of_thousands_of_tokens() -> None:
+    generator = np.random.default_rng(5)
+    document = generator.integers(0, 3000, 6000)
+    shuffled = generator.permutation(document)
+    joined = [" ".join(f"w{token}" for token in tokens) for tokens in (document, shuffled)]
+    overlaps = count_overlaps([joined[0], joined[0]], [[joined[0]], [joined[1]]], MEASURES)
+    assert [overlaps[measure].f1[0] for measure in MEASURES] == [1, 1, 1, 1]
+    assert overlaps["1"].f1[1] == 1
+    assert 0 < overlaps["L"].f1[1] < 0.2
+
+
+sequences = st.lists(st.integers(0, 4), max_size=140)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(sequences, sequences), min_size=1, max_size=4))
+def test_lcs_equals_plain_dynamic_programme(pairs: list[tuple[list[int], list[int]]]) -> None:
+    expected = [plain_lcs(first, second) for first, second in pairs]
+    assert [lcs_length(first, second) for first, second in pairs] == expected
+    firsts, seconds = (token_rows(list(side), 5) for side in zip(*pairs, strict=True))
+    assert longest_common_subsequences(firsts, seconds).tolist() == expected
+
+
+def test_ngram_keys_that_outgrow_a_machine_word() -> None:
+    rows = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6, 7, 8, 1]]
+    small = shared_ngrams(token_rows(rows, 10), token_rows(rows[::-1], 10), range(1, 10))
+    large = shared_ngrams(token_rows(rows, 1 << 30), token_rows(rows[::-1], 1 << 30), range(1, 10))
+    assert {order: matches.tolist() for order, matches in small.items()} == {
+        order: matches.tolist() for order, matches in large.items()
+    }
+    assert small[8].tolist() == [1, 1]
+    assert small[9].tolist() == [0, 0]
+
+
+def test_tokenize_rows() -> None:
+    rows = tokenize(["Cats, cat", "", "the CATS"], stemmed=True)
+    assert rows.lengths.tolist() == [2, 0, 2]
+    assert rows.row(0)[0] == rows.row(0)[1] == rows.row(2)[1]
+    assert tokenize([], stemmed=False).lengths.tolist() == []
+
+
+def test_stem_published_examples() -> None:
+    examples = {
+        "caresses": "caress",
+        "ponies": "poni",
+        "agreed": "agre",
+        "motoring": "motor",
+        "conflated": "conflat",
+        "hopping": "hop",
+        "falling": "fall",
+        "filing": "file",
+        "relational": "relat",
+        "vietnamization": "vietnam",
+        "hopefulness": "hope",
+        "electriciti": "electr",
+        "adoption": "adopt",
+        "controlling": "control",
+        # Where rouge-score's stemmer leaves the paper:
+        "dies": "die",
+        "died": "die",
+        "spied": "spi",
+        "enjoy": "enjoy",
+        "flying": "fli",
+        "news": "news",
+        "geology": "geolog",
+    }
+    assert {word: stem(word) for word in examples} == examples
+
+
+def test_stem_equals_nltk_on_english() -> None:
+    words = sorted(set(re.findall("[a-z0-9]+", " ".join(pydoc_data.topics.topics.values()).lower())))
+    assert len(words) > 3000
+    reference = PorterStemmer()
+    assert [stem(word) for word in words] == [reference.stem(word) for word in words]
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.text("aeioubcdlstyz7", max_size=5), st.lists(st.sampled_from(ENDINGS), max_size=4))
+def test_stem_equals_nltk_on_any_pile_of_endings(start: str, endings: list[str]) -> None:
+    word = start + "".join(endings)
+    assert stem(word) == PorterStemmer().stem(word)
