@@ -1,0 +1,122 @@
+"""A run on disk.
+
+In: a model and what training knows. Out: files from which the model can be loaded and training can go on, exactly.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from exadec.config import Config
+from exadec.corpus.prepare import Corpus, open_segmenter
+from exadec.corpus.segment import Segmenter
+from exadec.corpus.vocabulary import Vocabulary
+from exadec.errors import InputError
+from exadec.model.seq2seq import Seq2seq
+
+CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
+BEST, LAST = "best.safetensors", "last.safetensors"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An opened run folder."""
+
+    folder: Path
+    config: Config
+    facts: dict[str, Any]
+    """The hashes of corpus, vocabulary and exemplar map, where the corpus lies, parameter counts, versions."""
+    vocabulary: Vocabulary
+    segmenter: Segmenter
+
+    def load_model(self, name: str = BEST) -> Seq2seq:
+        """The model with the weights of a checkpoint, on the CPU, ready to write."""
+        tensors, notes = read_checkpoint(self.folder / name)
+        if notes["vocabulary"] != self.vocabulary.hash():
+            raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
+        model = Seq2seq(self.config.model, len(self.vocabulary), pretrained=_placeholder(self.config, tensors))
+        model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
+        return model.eval()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Everything training wrote down, in order."""
+        lines = (self.folder / METRICS).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
+    """Write everything but the weights into a new folder."""
+    folder.mkdir(parents=True)
+    (folder / CONFIG).write_text(yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
+    corpus.vocabulary.save(folder / VOCABULARY)
+    corpus.segmenter.save(folder)
+    facts = {
+        "corpus_folder": str(corpus.folder.resolve()),
+        "corpus": corpus.hash,
+        "vocabulary": corpus.vocabulary.hash(),
+        "torch": torch.__version__,
+        **facts,
+    }
+    (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    (folder / METRICS).touch()
+    return open_run(folder)
+
+
+def open_run(folder: Path) -> Run:
+    """Open a run, refusing a folder that is none."""
+    for name in (CONFIG, FACTS, VOCABULARY):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder}: not a run folder (there is no {name}).")
+    config = Config.load(folder / CONFIG)
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        raise InputError(f"{folder / FACTS}: the file is damaged.") from None
+    vocabulary = Vocabulary.open(folder / VOCABULARY)
+    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, folder))
+
+
+def open_corpus(run: Run) -> Corpus:
+    """The corpus a run was trained on, refused when it has changed since."""
+    folder = Path(run.facts["corpus_folder"])
+    if not folder.is_dir():
+        raise InputError(f"{folder}: the corpus of run {run.folder} is not there any more; prepare it again.")
+    corpus = Corpus(folder)
+    if corpus.vocabulary.hash() != run.facts["vocabulary"]:
+        raise InputError(f"{folder}: the corpus now has another vocabulary than run {run.folder} was trained with.")
+    if corpus.hash != run.facts["corpus"]:
+        raise InputError(f"{folder}: the corpus has changed since run {run.folder} was trained.")
+    return corpus
+
+
+def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:
+    """One safetensors file, complete or not there: weights, further tensors, and notes in its header."""
+    tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
+    draft = path.with_suffix(".draft")
+    save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
+    os.replace(draft, path)
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such checkpoint; the run was stopped before its first one.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
+            return {key: file.get_tensor(key) for key in file.keys()}, notes  # noqa: SIM118
+    except (SafetensorError, KeyError):
+        raise InputError(f"{path}: not a checkpoint of exadec, or damaged.") from None
+
+
+def _placeholder(config: Config, tensors: dict[str, torch.Tensor]) -> torch.Tensor | None:
+    """Stands for the vectors a run was trained with: the checkpoint holds them, their file is not needed again."""
+    if not config.model.freeze_embeddings:
+        return None
+    return torch.zeros_like(tensors["model.decoder.embedding.weight"])

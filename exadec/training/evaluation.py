@@ -1,0 +1,106 @@
+"""Decoded text against references.
+
+In: a model and a split. Out: every output beside its source, exemplar and references, and the scores of them all.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from exadec.config import SearchConfig
+from exadec.corpus import wire
+from exadec.corpus.prepare import Corpus
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import ExemplarMap, open_exemplars
+from exadec.loading.loader import Loader
+from exadec.model.seq2seq import Seq2seq
+from exadec.search.generate import generate_split
+from exadec.textmetrics import Score, bleu, mean_score, rouge
+from exadec.training.checkpoint import open_corpus, open_run
+
+METRICS = ("rouge1", "rouge2", "rouge4", "rougeL", "bleu")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One generated text and all it can be judged by."""
+
+    uid: str
+    source: str
+    exemplar: str | None
+    similarity: float
+    references: tuple[str, ...]
+    text: str
+    score: float
+    """log p over the length penalty, of the model's own making."""
+
+
+def score_texts(metric: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """One of `METRICS`."""
+    if metric == "bleu":
+        return bleu(texts, references)
+    measure = metric.removeprefix("rouge")
+    return rouge(texts, references, measures=(measure,))[measure]
+
+
+def score_style(outputs: Sequence[Output]) -> Score:
+    """How often an output is in the house style of its exemplar: exact, for the embedded corpus alone."""
+    follows = [
+        100.0 * (output.exemplar is not None and wire.style_of(output.text) == wire.style_of(output.exemplar))
+        for output in outputs
+    ]
+    return mean_score("style", follows, "style-following|exemplar's house style|exact")
+
+
+def decode_split(
+    model: Seq2seq,
+    corpus: Corpus,
+    exemplars: ExemplarMap,
+    split: str,
+    search: SearchConfig,
+    limit: int | None = None,
+    report: Callable[[int], None] = lambda done: None,
+) -> list[Output]:
+    """Write a text for each of the first `limit` instances of a split."""
+    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
+    texts = generate_split(model, corpus, loader, search, limit, report)
+    similarities = exemplars.similarities(split)
+    outputs = []
+    for index, ((text, score), record) in enumerate(zip(texts, corpus.records(split), strict=False)):
+        found = int(loader.exemplar_index[index])
+        exemplar = corpus.text(loader.exemplar_targets[found]) if found >= 0 else None
+        similarity = float(similarities[index])
+        outputs.append(
+            Output(record.uid, record.source, exemplar, similarity, record.scoring_references(), text, score)
+        )
+    return outputs
+
+
+def evaluate(
+    folder: Path | str, split: str = "test", report: Callable[[int], None] = lambda done: None
+) -> list[Output]:
+    """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run."""
+    run = open_run(Path(folder))
+    corpus = open_corpus(run)
+    exemplars = open_exemplars(corpus, corpus.folder.parent / "exemplars")
+    if exemplars.hash != run.facts["exemplars"]:
+        raise InputError(f"{exemplars.folder}: the exemplars have changed since run {run.folder} was trained.")
+    outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
+    write_outputs(run.folder / f"{split}.outputs.jsonl", outputs)
+    return outputs
+
+
+def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
+    draft = path.with_suffix(".draft")
+    with draft.open("w", encoding="utf-8") as file:
+        for output in outputs:
+            file.write(json.dumps(asdict(output), ensure_ascii=False) + "\n")
+    draft.replace(path)
+
+
+def read_outputs(path: Path) -> list[Output]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; `exadec generate RUN --split test` makes it.")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Output(**{**row, "references": tuple(row["references"])}) for row in rows]

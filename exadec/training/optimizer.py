@@ -1,0 +1,28 @@
+"""The optimiser of appendix A.1.
+
+In: parameters and the training configuration. Out: AdamW, and the learning rate of any moment.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from exadec.config import TrainingConfig
+
+
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
+    """Adam with TensorFlow's defaults; the weight decay of 0.01·η is decoupled and covers all parameters."""
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=config.learning_rate,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=config.weight_decay,
+    )
+
+
+def learning_rate(config: TrainingConfig, epochs_done: float) -> float:
+    """η₀ times the annealing rate for each full annealing period gone by."""
+    # A hair is added because 1/3 + 1/3 + 1/3 of an epoch must count as one.
+    return config.learning_rate * config.annealing_rate ** math.floor(epochs_done / config.annealing_epochs + 1e-9)

@@ -1,0 +1,283 @@
+"""The training loop, the same for all four models.
+
+In: a configuration. Out: a run folder with the best weights, a checkpoint to go on from, and `metrics.jsonl`.
+"""
+
+import json
+import logging
+import math
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from exadec.config import Config
+from exadec.corpus.prepare import Corpus, Report, prepare, silent
+from exadec.corpus.vectors import read_vectors
+from exadec.corpus.vocabulary import PAD
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import ExemplarMap, retrieve
+from exadec.loading.batch import Batch
+from exadec.loading.loader import Loader
+from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.training.checkpoint import (
+    BEST,
+    LAST,
+    METRICS,
+    Run,
+    create_run,
+    open_run,
+    read_checkpoint,
+    write_checkpoint,
+)
+from exadec.training.evaluation import decode_split, score_texts
+from exadec.training.optimizer import build_optimizer, learning_rate
+
+LOG_EVERY = 25
+"""Steps between two lines of training loss: the only moments at which the host waits for the device."""
+
+logger = logging.getLogger(__name__)
+
+Event = dict[str, Any]
+Observer = Callable[[Event], None]
+
+
+@dataclass
+class Position:
+    """Where training stands; saved with each checkpoint."""
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    best: float = -math.inf
+    stale: int = 0
+    """Evaluations since the best one."""
+    done: bool = False
+
+
+class Interrupted(Exception):  # noqa: N818 - an event, not an error
+    """Training was stopped by Ctrl-C; the run is usable and can be resumed."""
+
+
+def train(
+    config: Config,
+    folder: Path | str,
+    resume: bool = False,
+    force: bool = False,
+    observe: Observer = lambda event: None,
+    report: Report = silent,
+) -> Run:
+    """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped."""
+    folder = Path(folder)
+    if folder.exists() and not (resume or force):
+        raise InputError(f"{folder}: the run exists already; use --resume to go on with it or --force to replace it.")
+    if resume and not folder.exists():
+        raise InputError(f"{folder}: there is no run to resume.")
+    corpus = prepare(config, report)
+    exemplars = retrieve(corpus, report)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if resume:
+        run = open_run(folder)
+        _refuse_other_inputs(run, config, corpus, exemplars)
+        trainer = Trainer(run, corpus, exemplars, device, observe)
+        trainer.restore()
+    else:
+        if force and folder.exists():
+            shutil.rmtree(folder)
+        run = create_run(folder, config, corpus, {"exemplars": exemplars.hash, "variant": config.model.variant})
+        trainer = Trainer(run, corpus, exemplars, device, observe)
+    trainer.run_epochs()
+    return run
+
+
+class Trainer:
+    """Holds the model, the optimiser and the position while a run is being trained."""
+
+    def __init__(self, run: Run, corpus: Corpus, exemplars: ExemplarMap, device: torch.device, observe: Observer):
+        self.run, self.corpus, self.exemplars, self.device, self.observe = run, corpus, exemplars, device, observe
+        self.config = run.config.training
+        self.model = build_model(run.config, corpus).to(device)
+        self.optimizer = build_optimizer(self.model, self.config)
+        self.loader = Loader(corpus, exemplars, "train", run.config.model.attend_exemplar)
+        self.position = Position()
+        self.losses = torch.zeros(2, device=device, dtype=torch.float64)
+        """Sum of -log p and number of target words since the last line of metrics."""
+
+    def run_epochs(self) -> None:
+        self.observe(
+            {
+                "kind": "start",
+                "parameters": count_parameters(self.model),
+                "cell": explain_cell(self.run.config.model),
+                "total_steps": self.total_steps(),
+            }
+        )
+        with _deferred_interrupt() as interrupted:
+            while self.position.epoch < self.config.epochs and not self.position.done:
+                self._run_epoch(interrupted)
+        self._save()
+
+    def total_steps(self) -> int:
+        return self.config.epochs * math.ceil(len(self.loader) / self.config.batch_size)
+
+    def _run_epoch(self, interrupted: threading.Event) -> None:
+        position, config = self.position, self.config
+        batches = self.loader.training_batches(config.batch_size, config.seed, position.epoch)
+        parts = config.evaluations_per_epoch
+        evaluate_at = {round(len(batches) * (part + 1) / parts) for part in range(parts)}
+        started = time.monotonic() - position.seconds
+        while position.batch < len(batches) and not position.done:
+            rate = learning_rate(config, position.epoch + position.batch / len(batches))
+            self._step(self.loader.batch(batches[position.batch]).to(self.device), rate)
+            position.batch += 1
+            position.step += 1
+            position.seconds = time.monotonic() - started
+            if position.step % LOG_EVERY == 0:
+                self._log_loss(rate, len(batches))
+            if position.batch in evaluate_at:
+                self._evaluate(len(batches))
+                started = time.monotonic() - position.seconds  # decoding does not count as training time
+            if interrupted.is_set():
+                self._leave_usable()
+                raise Interrupted
+        position.epoch += 1
+        position.batch = 0
+
+    def _step(self, batch: Batch, rate: float) -> None:
+        self.model.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        with self._autocast():
+            log_probs = self.model(batch)  # (B, T)
+        words = batch.target_output != PAD
+        total = -log_probs.masked_fill(~words, 0.0).sum()
+        self.optimizer.zero_grad()
+        (total / words.sum()).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        self.optimizer.step()
+        self.losses += torch.stack([total.detach(), words.sum()])
+
+    def _autocast(self) -> torch.autocast:
+        wanted = self.config.precision
+        enabled = wanted == "bfloat16" or (
+            wanted == "auto" and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        )
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def _log_loss(self, rate: float, batches: int) -> None:
+        total, words = self.losses.tolist()
+        self.losses.zero_()
+        self._write(batches, {"kind": "loss", "loss": total / words, "learning_rate": rate})
+
+    def _evaluate(self, batches: int) -> None:
+        """Decode the development set, keep the best weights, and stop when patience is at its end."""
+        position, config = self.position, self.run.config
+        limit = config.training.evaluation_size
+        outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
+        score = score_texts(config.training.metric, [o.text for o in outputs], [o.references for o in outputs])
+        event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
+        self._write(batches, event)
+        if score.value > position.best:
+            position.best, position.stale = score.value, 0
+            self._write_weights(BEST)
+        else:
+            position.stale += 1
+            position.done = position.stale >= config.training.patience
+        self._save()
+
+    def _write(self, batches: int, event: Event) -> None:
+        """Add where and when to an event, and make it a line of metrics."""
+        position = self.position
+        epoch = round(position.epoch + position.batch / batches, 4)
+        event = {**event, "step": position.step, "epoch": epoch, "seconds": round(position.seconds, 3)}
+        with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+        self.observe(event)
+
+    def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
+        notes = {"vocabulary": self.run.vocabulary.hash(), "position": asdict(self.position)}
+        write_checkpoint(self.run.folder / name, self.model, notes, extra or {})
+
+    def _save(self) -> None:
+        """Everything needed to go on: weights, Adam's moments, random states, position."""
+        extra = {"random.cpu": torch.get_rng_state(), "losses": self.losses}
+        if self.device.type == "cuda":
+            extra["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                extra[f"adam.{key}.{name}"] = value
+        self._write_weights(LAST, extra)
+
+    def _leave_usable(self) -> None:
+        if not (self.run.folder / BEST).is_file():
+            self._write_weights(BEST)
+        self._save()
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint; lines of metrics written after it are dropped."""
+        tensors, notes = read_checkpoint(self.run.folder / LAST)
+        self.position = Position(**notes["position"])
+        self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
+        for name, parameter in self.model.named_parameters():
+            moments = {
+                key: tensors[f"adam.{key}.{name}"]
+                for key in ("step", "exp_avg", "exp_avg_sq")
+                if f"adam.{key}.{name}" in tensors
+            }
+            if moments:
+                self.optimizer.state[parameter] = {
+                    key: value if key == "step" else value.to(self.device) for key, value in moments.items()
+                }
+        self.losses = tensors["losses"].to(self.device)
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        kept = [event for event in self.run.metrics() if event["step"] <= self.position.step]
+        (self.run.folder / METRICS).write_text("".join(json.dumps(event) + "\n" for event in kept), "utf-8")
+
+
+def build_model(config: Config, corpus: Corpus) -> Seq2seq:
+    """A model with the initial weights that the seed fixes."""
+    torch.manual_seed(config.training.seed)
+    vectors = None
+    if config.model.glove is not None:
+        vectors = torch.from_numpy(read_vectors(Path(config.model.glove), corpus.vocabulary, config.model.embedding))
+        found = int((~vectors.isnan().any(dim=1)).sum())
+        logger.info("%s: vectors for %d of %d pieces.", config.model.glove, found, len(vectors))
+    return Seq2seq(config.model, len(corpus.vocabulary), vectors)
+
+
+def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
+    if run.config != config:
+        raise InputError(f"{run.folder}: the run was started with another configuration; --resume wants the same.")
+    for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
+        if run.facts[name] != value:
+            raise InputError(f"{run.folder}: the run was started with another {name}; it cannot be resumed with this.")
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, so that the step under way is finished first; a second Ctrl-C interrupts at once."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+
+    def on_interrupt(number: int, frame: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, previous)
+
+    previous = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, previous)
