@@ -330,7 +330,7 @@ def known_keys() -> list[str]:
 
 def _suggestion(name: str) -> str:
     """The nearest known key. A key in the wrong section is matched by its last part."""
-    keys = known_keys()
+    keys = known_keys() if "." in name else [item.name for item in fields(Config)]
     close = difflib.get_close_matches(name, keys, n=1, cutoff=0.75)
     if not close:
         by_last_part = {key.rpartition(".")[2]: key for key in keys}

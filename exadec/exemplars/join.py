@@ -3,14 +3,17 @@
 In: count rows of queries and of candidates. Out: for each query the most similar candidate, lowest index on ties.
 """
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from scipy import sparse
 
-_HEAD = 256
+_HEAD = 128
 """The most frequent terms own nearly all the arithmetic of the product: they are multiplied as dense columns."""
-_BLOCK_BYTES = 128 * 2**20
+_BLOCK_BYTES = 32 * 2**20
+"""Of one block of similarities: large enough for the matrix product, small enough for the cache."""
 
 
 def nearest(
@@ -37,23 +40,27 @@ def nearest(
     is_head[head] = True
     candidate_head = np.ascontiguousarray(candidates[:, head].toarray().T)  # (head, N)
     candidate_tail = _tail(candidates, is_head).T.tocsr()  # (terms, N)
-    query_tail = _tail(queries, is_head)
-    step = max(1, _BLOCK_BYTES // (8 * candidates.shape[0]))
-    for start in range(0, count, step):
-        rows = slice(start, min(start + step, count))
-        dots = queries[rows][:, head].toarray() @ candidate_head  # (block, N)
+    query_head, query_tail = queries[:, head], _tail(queries, is_head)
+
+    def search(rows: slice) -> None:
+        dots = query_head[rows].toarray() @ candidate_head  # (block, N)
         tail = query_tail[rows] @ candidate_tail
         # scipy's product has no duplicate entries, so adding at its coordinates is a plain scatter.
         dots[np.repeat(np.arange(tail.shape[0]), np.diff(tail.indptr)), tail.indices] += tail.data
         ratios = np.square(dots, dtype=np.float64)
         ratios /= squares
         if exclude_own:
-            ratios[np.arange(ratios.shape[0]), np.arange(rows.start, rows.stop)] = -1.0
+            ratios[np.arange(len(ratios)), np.arange(rows.start, rows.stop)] = -1.0
         winners = ratios.argmax(axis=1)
         top = ratios[np.arange(len(winners)), winners]
         best[rows] = np.where(top > 0, winners, -1)
         similarity[rows] = np.sqrt(np.maximum(top, 0) / np.maximum(query_squares[rows], 1.0))
-        report(rows.stop)
+
+    step = max(1, _BLOCK_BYTES // (8 * candidates.shape[0]))
+    blocks = [slice(start, min(start + step, count)) for start in range(0, count, step)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy and scipy let go of the interpreter's lock
+        for rows, _ in zip(blocks, pool.map(search, blocks), strict=True):
+            report(rows.stop)
     return best, similarity
 
 

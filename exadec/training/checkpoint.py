@@ -32,7 +32,7 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The hashes of corpus, vocabulary and exemplar map, where the corpus lies, parameter counts, versions."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, where the corpus lies, torch's version."""
     vocabulary: Vocabulary
     segmenter: Segmenter
 

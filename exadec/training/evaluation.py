@@ -11,6 +11,7 @@ from pathlib import Path
 from exadec.config import SearchConfig
 from exadec.corpus import wire
 from exadec.corpus.prepare import Corpus
+from exadec.corpus.record import read_lines
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, open_exemplars
 from exadec.loading.loader import Loader
@@ -46,10 +47,10 @@ def score_texts(metric: str, texts: Sequence[str], references: Sequence[Sequence
 
 def score_style(outputs: Sequence[Output]) -> Score:
     """How often an output is in the house style of its exemplar: exact, for the embedded corpus alone."""
-    follows = [
-        100.0 * (output.exemplar is not None and wire.style_of(output.text) == wire.style_of(output.exemplar))
-        for output in outputs
-    ]
+    follows = []
+    for output in outputs:
+        wanted = None if output.exemplar is None else wire.style_of(output.exemplar)
+        follows.append(100.0 * (wanted is not None and wire.style_of(output.text) == wanted))
     return mean_score("style", follows, "style-following|exemplar's house style|exact")
 
 
@@ -101,6 +102,12 @@ def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
 
 def read_outputs(path: Path) -> list[Output]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file; `exadec generate RUN --split test` makes it.")
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Output(**{**row, "references": tuple(row["references"])}) for row in rows]
+        raise InputError(f"{path}: no such file; `exadec generate RUN --split {path.name.split('.')[0]}` makes it.")
+    outputs = []
+    for number, line in read_lines(path):
+        try:
+            row = json.loads(line)
+            outputs.append(Output(**{**row, "references": tuple(row["references"])}))
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise InputError(f"{path}:{number}: not a line of outputs.") from None
+    return outputs

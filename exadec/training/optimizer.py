@@ -19,6 +19,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
         betas=(0.9, 0.999),
         eps=1e-8,
         weight_decay=config.weight_decay,
+        fused=True,
     )
 
 

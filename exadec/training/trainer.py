@@ -228,15 +228,9 @@ class Trainer:
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         for name, parameter in self.model.named_parameters():
-            moments = {
-                key: tensors[f"adam.{key}.{name}"]
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"adam.{key}.{name}" in tensors
-            }
-            if moments:
-                self.optimizer.state[parameter] = {
-                    key: value if key == "step" else value.to(self.device) for key, value in moments.items()
-                }
+            moments = {key: tensors.get(f"adam.{key}.{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
+            if moments["step"] is not None:  # a run interrupted before its first step has none
+                self.optimizer.state[parameter] = {key: value.to(self.device) for key, value in moments.items()}
         self.losses = tensors["losses"].to(self.device)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.type == "cuda":

@@ -1,0 +1,34 @@
+# `make demo` shows the whole paper on a generated corpus; `make test` runs every test. Both make their own environment.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint cuda clean
+
+demo: .venv/installed
+	$(BIN)/exadec demo
+
+test: .venv/developing
+	$(BIN)/python -m pytest -q
+
+lint: .venv/developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The tests that need a GPU, against the CPU reference.
+cuda:
+	python3 -m pytest -q -m cuda
+
+clean:
+	rm -rf .venv demo
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/developing: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ .venv/installed

@@ -1,0 +1,34 @@
+"""Text generation with exemplar-based adaptive decoding (Peng et al., NAACL 2019)."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from exadec.api import Generation, Writer, load
+    from exadec.config import Config
+    from exadec.corpus.prepare import prepare
+    from exadec.corpus.record import Record
+    from exadec.exemplars.retrieve import retrieve
+    from exadec.training.evaluation import evaluate
+    from exadec.training.trainer import train
+
+__all__ = ["Config", "Generation", "Record", "Writer", "evaluate", "load", "prepare", "retrieve", "train"]
+
+_HOMES = {
+    "Config": "exadec.config",
+    "Generation": "exadec.api",
+    "Record": "exadec.corpus.record",
+    "Writer": "exadec.api",
+    "evaluate": "exadec.training.evaluation",
+    "load": "exadec.api",
+    "prepare": "exadec.corpus.prepare",
+    "retrieve": "exadec.exemplars.retrieve",
+    "train": "exadec.training.trainer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use: `exadec --help` need not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'exadec' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,273 @@
+"""The command line; each verb calls one public function.
+
+In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, exit status 2 for what a user can mend.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from exadec.config import VARIANTS, Config
+from exadec.corpus.record import decode_lines, read_lines
+from exadec.display import Display
+from exadec.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Write text from a source (what to say) in the manner of an exemplar (how to say it).\n\n"
+    "A first look: `exadec demo`. A data set of your own: put it into JSONL records with `source` and `target`, copy "
+    "a file of configs/, then `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
+)
+messages = Console(stderr=True)
+
+
+def say(text: str, style: str = "") -> None:
+    """One message on stderr, on one line however narrow the terminal."""
+    messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, such as configs/wire.yaml.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
+]
+Variant = Annotated[str, typer.Option(help=f"Which model of the paper: {', '.join(VARIANTS)}.")]
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the corpus, the runs and the report go.")] = Path("demo"),
+    set_: Overrides = None,
+    force: Annotated[bool, typer.Option(help="Train again even if the folder holds finished runs.")] = False,
+) -> None:
+    """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
+    from exadec.demo import run_demo
+
+    run_demo(folder, set_ or [], force, messages)
+
+
+@app.command()
+def prepare(config: ConfigFile, set_: Overrides = None) -> None:
+    """Read the data a CONFIG names, learn its pieces, and write token ids."""
+    from exadec.corpus.prepare import prepare as run_prepare
+
+    with Display(messages) as display:
+        corpus = run_prepare(Config.load(config, set_ or []), display.report)
+    facts = corpus.manifest
+    counts = ", ".join(f"{count:,} {split}" for split, count in facts["records"].items())
+    say(f"{corpus.folder}: {counts} records; {facts['vocabulary']['size']:,} pieces in the vocabulary.")
+
+
+@app.command()
+def retrieve(config: ConfigFile, set_: Overrides = None) -> None:
+    """Find for each instance the training target whose source is most similar."""
+    from exadec.corpus.prepare import SPLITS
+    from exadec.corpus.prepare import prepare as run_prepare
+    from exadec.exemplars.retrieve import retrieve as run_retrieve
+
+    with Display(messages) as display:
+        exemplars = run_retrieve(run_prepare(Config.load(config, set_ or []), display.report), display.report)
+    for split in SPLITS:
+        facts = exemplars.manifest[split]
+        similarity, none = facts["mean_similarity"], facts["without_exemplar"]
+        say(f"{split}: mean similarity {similarity:.3f}; {none:,} without an exemplar.")
+
+
+@app.command()
+def train(
+    config: ConfigFile,
+    variant: Variant = "adadec",
+    run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that exists.")] = False,
+    set_: Overrides = None,
+) -> None:
+    """Train one model. Data preparation and retrieval are run first, if they have not been."""
+    settings = Config.load(config, set_ or [], variant)
+    folder = run or Path(settings.folder) / variant
+    from exadec.training.trainer import Interrupted
+    from exadec.training.trainer import train as run_train
+
+    with Display(messages) as display:
+        try:
+            finished = run_train(
+                settings, folder, resume=resume, force=force, observe=display.observe, report=display.report
+            )
+        except Interrupted:
+            say(f"Interrupted. {folder} can be used as it is; the same command with --resume goes on.")
+            raise typer.Exit(130) from None
+    best = max((event["value"] for event in finished.metrics() if event["kind"] == "evaluation"), default=None)
+    say(f"{folder}: best {settings.training.metric} on the development set {best:.2f}.")
+
+
+@app.command()
+def generate(
+    run: RunFolder,
+    exemplar: Annotated[
+        str | None, typer.Option(help="Write in the manner of this text; by default retrieval finds one.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Write for this split of the run's corpus, not for stdin.")] = None,
+    n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines with exemplar, score and similarity.")] = False,
+) -> None:
+    """Write one text for each line of stdin, or for a split of the corpus.
+
+    echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
+    """
+    if split is not None:
+        _generate_split(run, split)
+        return
+    from exadec.api import load
+
+    writer = load(run)
+    if not 1 <= n_best <= writer.run.config.search.beam_size:
+        raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
+    truncated = 0
+    for source in _stdin_lines():
+        generation = writer.write(source, exemplar, n_best)
+        truncated += generation.truncated > 0
+        if as_json:
+            row = {"text": generation.text, "score": generation.score, "exemplar": generation.exemplar}
+            row |= {"similarity": generation.similarity, "alternatives": generation.alternatives}
+            print(json.dumps(row, ensure_ascii=False), flush=True)
+        else:
+            print("\n".join([generation.text, *(text for text, _ in generation.alternatives)]), flush=True)
+    if truncated:
+        limit = writer.run.config.corpus.max_source
+        say(f"{truncated} sources were longer than {limit} pieces and were cut.")
+
+
+@app.command()
+def score(
+    hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one a line.")],
+    references: Annotated[list[Path], typer.Option(help="Reference texts, line for line; repeat for more of them.")],
+    metrics: Annotated[str, typer.Option(help="Any of rouge1, rouge2, rouge4, rougeL, bleu, with commas.")] = (
+        "rouge1,rouge2,rougeL,bleu"
+    ),
+    against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
+) -> None:
+    """Score plain text files. Every number comes with its signature and a 95% bootstrap interval."""
+    from exadec.textmetrics import compare, confidence_interval
+    from exadec.training.evaluation import METRICS, score_texts
+
+    names = [name.strip() for name in metrics.split(",")]
+    for name in names:
+        if name not in METRICS:
+            raise InputError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
+    texts = _text_lines(hypotheses)
+    grouped = list(zip(*(_aligned_lines(path, hypotheses, len(texts)) for path in references), strict=True))
+    others = None if against is None else _aligned_lines(against, hypotheses, len(texts))
+    for name in names:
+        result = score_texts(name, texts, grouped)
+        low, high = confidence_interval(result)
+        print(f"{result.name} {result.value:.2f} [{low:.2f}, {high:.2f}]  {result.signature}")
+        if others is not None:
+            other = score_texts(name, others, grouped)
+            paired = compare(result, other)
+            interval = f"[{paired.low:+.2f}, {paired.high:+.2f}]"
+            print(f"  against {other.value:.2f}: {paired.difference:+.2f} {interval}, p = {paired.p_value:.4f}")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with outputs of the same split.")],
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
+) -> None:
+    """Compare runs: a table with intervals, and an HTML page with curves, examples and the map of λ."""
+    from exadec.views.report import write_report
+    from exadec.views.results import compare_runs, render_table
+    from exadec.views.swap import pick_swaps
+
+    adaptive = [run for run in runs if _is_adaptive(run)]
+    results = compare_runs(runs, split)
+    Console().print(render_table(results))
+    written = write_report(results, out, pick_swaps(adaptive[0]) if adaptive else [])
+    say(f"Report: {written}")
+
+
+@app.command()
+def swap(
+    run: RunFolder,
+    source: Annotated[str, typer.Option(help="What to say.")],
+    exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
+) -> None:
+    """Say the same in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
+    from exadec.api import load
+    from exadec.views.swap import make_swap, render_swap
+
+    writer = load(run)
+    if not (writer.run.config.model.adaptive or writer.run.config.model.attend_exemplar):
+        raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
+    Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
+
+
+def main() -> None:
+    """Run the command; what a user can mend is one line on stderr and exit status 2, never a traceback."""
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=messages, show_time=False, show_path=False)],
+    )
+    try:
+        app()
+    except InputError as error:
+        say(f"exadec: {error}", style="red")
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        say("exadec: interrupted.")
+        sys.exit(130)
+
+
+def _generate_split(run: Path, split: str) -> None:
+    from exadec.corpus.prepare import SPLITS
+    from exadec.training.evaluation import evaluate
+
+    if split not in SPLITS:
+        raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+    with Display(messages) as display:
+        outputs = evaluate(run, split, lambda done: display.report(f"writing for {split}", done))
+    for output in outputs:
+        print(output.text)
+    say(f"{run / f'{split}.outputs.jsonl'}: {len(outputs):,} texts with sources, exemplars and references.")
+
+
+def _stdin_lines() -> Iterator[str]:
+    if sys.stdin.isatty():
+        say("Reading sources from the terminal, one a line; end with Ctrl-D.")
+    for number, line in decode_lines(sys.stdin.buffer, "<stdin>"):
+        if not line.strip():
+            raise InputError(f"<stdin>:{number}: the source is empty: there is nothing to say.")
+        yield line
+
+
+def _text_lines(path: Path) -> list[str]:
+    lines = [line for _, line in read_lines(path)]
+    if not lines:
+        raise InputError(f"{path}: the file is empty.")
+    return lines
+
+
+def _aligned_lines(path: Path, other: Path, count: int) -> list[str]:
+    lines = _text_lines(path)
+    if len(lines) != count:
+        raise InputError(f"{path} has {len(lines)} lines, but {other} has {count}: they must match line for line.")
+    return lines
+
+
+def _is_adaptive(run: Path) -> bool:
+    from exadec.training.checkpoint import open_run
+
+    return open_run(run).config.model.adaptive

@@ -1,0 +1,111 @@
+"""The whole paper on the embedded corpus, in a few minutes on two cores.
+
+In: nothing but a folder. Out: four trained models, their scores, three exemplar swaps and a report.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+from exadec.config import VARIANTS, Config
+from exadec.corpus.prepare import prepare
+from exadec.display import Display, describe, make_progress
+from exadec.exemplars.retrieve import retrieve
+from exadec.training.checkpoint import METRICS, open_run
+from exadec.training.evaluation import evaluate
+from exadec.training.trainer import train
+from exadec.views.report import write_report
+from exadec.views.results import compare_runs, render_table
+from exadec.views.swap import pick_swaps, render_swap
+
+AT_ONCE = 2
+"""Models trained side by side. The matrices are too small for one of them to use two cores."""
+
+
+def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Console) -> Path:
+    """Run what has not been run, show the results, and return the report's path."""
+    started = time.monotonic()
+    configs = {
+        variant: Config.load(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
+    }
+    with Display(console) as display:
+        corpus = prepare(configs["seq2seq"], display.report)
+        exemplars = retrieve(corpus, display.report)
+    similarity = exemplars.manifest["test"]["mean_similarity"]
+    console.print(
+        f"A wire of {corpus.size('train'):,} stories and their headlines; "
+        f"each test story has an exemplar, at a mean similarity of {similarity:.2f}."
+    )
+    runs = {variant: folder / variant for variant in VARIANTS}
+    missing = {v: config for v, config in configs.items() if force or not is_finished(runs[v], config)}
+    if missing:
+        _train_side_by_side(missing, runs, console)
+    results = compare_runs(list(runs.values()))
+    out = Console()
+    out.print(render_table(results))
+    swaps = pick_swaps(runs["adadec"])
+    for swap in swaps:
+        out.print(render_swap(swap))
+    report = write_report(results, folder / "report.html", swaps)
+    console.print(f"Done in {time.monotonic() - started:.0f} s. The report: [bold]{report}[/]")
+    return report
+
+
+def find_config(name: str) -> Path:
+    """A configuration that comes with exadec: beside the package in a checkout, inside it when installed."""
+    package = Path(__file__).parent
+    inside = package / "configs" / f"{name}.yaml"
+    return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"
+
+
+def is_finished(run: Path, config: Config) -> bool:
+    """Whether a run was trained with this very configuration, and has its outputs."""
+    return (run / "test.outputs.jsonl").is_file() and open_run(run).config == config
+
+
+def train_and_evaluate(config: Config, folder: Path, threads: int) -> None:
+    """The work of one process: a run, and its outputs for the test set."""
+    torch.set_num_threads(threads)
+    train(config, folder, force=True)
+    evaluate(folder)
+
+
+def _train_side_by_side(configs: dict[str, Config], runs: dict[str, Path], console: Console) -> None:
+    threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
+    for variant in configs:
+        shutil.rmtree(runs[variant], ignore_errors=True)  # an earlier run's metrics must not be taken for this one's
+    with make_progress(console) as progress, ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn")) as pool:
+        tasks = {variant: progress.add_task(variant, total=1.0, start=False, note="waiting") for variant in configs}
+        futures = {
+            pool.submit(train_and_evaluate, config, runs[variant], threads): variant
+            for variant, config in configs.items()
+        }
+        waiting: set[Future[None]] = set(futures)
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+                progress.update(tasks[futures[future]], completed=1.0, note="trained, test set written")
+            for future in waiting:
+                variant = futures[future]
+                _follow(progress, tasks[variant], runs[variant] / METRICS, configs[variant].training.epochs)
+
+
+def _follow(progress: Progress, task: TaskID, metrics: Path, epochs: int) -> None:
+    """Show where a run stands, by the last line of its metrics."""
+    if not metrics.is_file():
+        return
+    progress.start_task(task)
+    lines = metrics.read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines[-2:] if line.endswith("}")]
+    for event in events:
+        progress.update(task, completed=event["epoch"] / epochs, note=describe(event))

@@ -1,0 +1,82 @@
+"""Live progress on the terminal.
+
+In: what stages and training report. Out: bars on stderr, and the parameter table of a model.
+"""
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class Display:
+    """Shows one stage at a time, with a count; and training, with loss, score and time left."""
+
+    def __init__(self, console: Console):
+        self.console = console
+        self.progress = make_progress(console)
+        self.stages: dict[str, TaskID] = {}
+        self.training: TaskID | None = None
+
+    def __enter__(self) -> "Display":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def report(self, what: str, count: int) -> None:
+        """A stage has done so many records."""
+        if what not in self.stages:
+            self._clear()
+            self.stages[what] = self.progress.add_task(what, total=None, note="")
+        self.progress.update(self.stages[what], completed=count, note=f"{count:,} records")
+
+    def observe(self, event: dict[str, Any]) -> None:
+        """Training has come to an event: its start, a line of loss, an evaluation."""
+        self._clear()
+        if event["kind"] == "start":
+            self.console.print(parameter_table(event["parameters"], event["cell"]))
+            self.training = self.progress.add_task("training", total=event["total_steps"], note="")
+        elif self.training is not None:
+            self.progress.update(self.training, completed=event["step"], note=describe(event))
+
+    def _clear(self) -> None:
+        for task in self.stages.values():
+            self.progress.update(task, visible=False)
+
+
+def make_progress(console: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def describe(event: dict[str, Any]) -> str:
+    """One event in a few words."""
+    if event["kind"] == "evaluation":
+        return f"dev {event['metric']} {event['value']:.2f}"
+    return f"loss {event['loss']:.3f}"
+
+
+def parameter_table(counts: dict[str, int], cell: str) -> Table:
+    """How many numbers each part learns, with the arithmetic of the decoder's cell (section 3.1)."""
+    table = Table(title="Parameters", title_justify="left", box=None)
+    table.add_column("part")
+    table.add_column("numbers", justify="right")
+    table.add_column("")
+    for part, count in counts.items():
+        table.add_row(
+            part, f"{count:,}", cell if part == "decoder P and Q" else "", style="bold" if part == "all" else ""
+        )
+    return table

@@ -1,0 +1,131 @@
+"""What an adaptive model makes of exemplars.
+
+In: an adaptive run and its outputs. Out: a `CoefficientMap`: one point in the plane per exemplar, and what it is like.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from exadec.corpus import wire
+from exadec.corpus.vocabulary import UNK, PieceTable
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import open_exemplars
+from exadec.loading.batch import Instance, collate
+from exadec.training.checkpoint import Run, open_corpus
+from exadec.training.evaluation import Output
+from exadec.views.results import System
+
+OTHER = "other"
+_MOST_POINTS = 1500  # more than the eye can tell apart, and the figure stays small
+_MOST_GROUPS = 8
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class CoefficientMap:
+    """λ of a split's exemplars, seen from where they differ most."""
+
+    points: np.ndarray
+    """(N, 2): projection on the first two principal components."""
+    explained: tuple[float, float]
+    """Share of the variance of λ that each component holds."""
+    labels: list[str]
+    """(N,) house style or group of each exemplar; empty when nothing is known."""
+    meaning: str
+    """What a label is: `house style` or `group`."""
+    agreement: float | None
+    """Percent of exemplars whose nearest neighbour, in all of λ, has the same label; empty without labels."""
+    chance: float | None
+    """The same percentage if neighbours were drawn at random."""
+
+
+def choose_adaptive(systems: Sequence[System]) -> System | None:
+    """The system whose λ is shown: AdaDec where there is one, because there the exemplar has no other way in."""
+    adaptive = [system for system in systems if system.run.config.model.adaptive]
+    return min(adaptive, key=lambda system: system.run.config.model.attend_exemplar, default=None)
+
+
+def map_coefficients(system: System, split: str) -> CoefficientMap:
+    """Project λ of the split's distinct exemplars to the plane."""
+    labels_by_text, meaning = _label_exemplars(system.run, system.outputs, split)
+    exemplars = list(labels_by_text)[:_MOST_POINTS]
+    if len(exemplars) < 3:
+        raise InputError(f"{system.run.folder}: a map needs at least 3 different exemplars, but has {len(exemplars)}.")
+    coefficients = read_coefficients(system.run, exemplars)
+    labels = [label for label in map(labels_by_text.__getitem__, exemplars) if label is not None]
+    agreement = chance = None
+    if labels:
+        agreement, chance = _neighbour_agreement(coefficients, labels)
+        labels = _keep_frequent(labels) if meaning == "group" else labels
+    points, explained = project(coefficients)
+    return CoefficientMap(points, explained, labels, meaning, agreement, chance)
+
+
+def read_coefficients(run: Run, exemplars: Sequence[str]) -> np.ndarray:
+    """(N, R) or, with coefficients per gate, (N, G·R): λ of each exemplar."""
+    model = run.load_model()
+    table, copies = PieceTable(run.vocabulary), run.config.model.attend_exemplar
+    rows = []
+    for start in range(0, len(exemplars), _BATCH):
+        instances = []
+        for text in exemplars[start : start + _BATCH]:
+            ids = table.encode(run.segmenter.segment(text)[: run.config.corpus.max_target]) or [UNK]
+            # λ does not depend on the source, but a batch has one.
+            instances.append(Instance(np.array([UNK]), np.array(ids), np.array([], np.int64)))
+        with torch.no_grad():
+            lam = model.exemplar_coefficients(collate(instances, len(run.vocabulary), copies))
+        if lam is None:
+            raise InputError(f"{run.folder}: the model does not adapt, so it has no coefficients.")
+        rows.append(lam.flatten(1).numpy())
+    return np.concatenate(rows).astype(np.float64)
+
+
+def project(rows: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    """Principal components: (N, R) -> (N, 2), and the share of the variance that each of the two holds."""
+    centred = rows - rows.mean(axis=0)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    shares = singular**2 / max(float((singular**2).sum()), 1e-12)
+    points = np.zeros((len(rows), 2))
+    components = min(2, len(singular))
+    points[:, :components] = left[:, :components] * singular[:components]
+    first, second = [*shares[:2].tolist(), 0.0][:2]
+    return points, (first, second)
+
+
+def _label_exemplars(run: Run, outputs: Sequence[Output], split: str) -> tuple[dict[str, str | None], str]:
+    """Each distinct exemplar with its label, and what the label means."""
+    if run.config.corpus.format == "wire":
+        texts = [output.exemplar for output in outputs if output.exemplar is not None]
+        return {text: wire.style_of(text) or "none" for text in texts}, "house style"
+    corpus = open_corpus(run)
+    indices = open_exemplars(corpus, corpus.folder.parent / "exemplars").indices(split)
+    wanted = set(indices.tolist())
+    groups = {i: record.group for i, record in enumerate(corpus.records("train")) if i in wanted}
+    labelled = {
+        output.exemplar: groups[int(index)]
+        for output, index in zip(outputs, indices, strict=False)
+        if output.exemplar is not None
+    }
+    if any(group is None for group in labelled.values()):
+        labelled = dict.fromkeys(labelled)
+    return labelled, "group"
+
+
+def _keep_frequent(labels: Sequence[str]) -> list[str]:
+    kept = {label for label, _ in Counter(labels).most_common(_MOST_GROUPS)}
+    return [label if label in kept else OTHER for label in labels]
+
+
+def _neighbour_agreement(rows: np.ndarray, labels: Sequence[str]) -> tuple[float, float]:
+    """Percent of rows whose nearest other row has the same label, and what random neighbours would give."""
+    squares = (rows**2).sum(axis=1)
+    distances = squares[:, None] + squares[None, :] - 2 * rows @ rows.T  # (N, N)
+    np.fill_diagonal(distances, np.inf)
+    nearest = distances.argmin(axis=1)
+    same = sum(labels[one] == labels[other] for one, other in enumerate(nearest.tolist()))
+    pairs = sum(count * (count - 1) for count in Counter(labels).values())
+    return 100 * same / len(labels), 100 * pairs / (len(labels) * (len(labels) - 1))

@@ -1,0 +1,163 @@
+"""Blocks of HTML.
+
+In: results, swaps, outputs. Out: HTML text in which everything that comes from data is escaped.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from exadec.training.evaluation import Output
+from exadec.views.plots import looks_of
+from exadec.views.results import (
+    MAIN,
+    STYLE,
+    Measured,
+    Results,
+    System,
+    format_difference,
+    format_difference_range,
+    format_p_value,
+    format_range,
+    heading,
+)
+from exadec.views.swap import Swap, follows_style, mark_new_words, style_name
+
+
+def score_table(results: Results) -> str:
+    """All scores with their intervals; a bar under each shows where it lies between 0 and 100."""
+    compared = len(results.systems) > 1
+    columns = [heading(measure) for measure in results.baseline.measures]
+    if compared:
+        columns.append(f"{MAIN} vs baseline")
+    rows = []
+    for system, look in zip(results.systems, looks_of(results.systems), strict=True):
+        cells = [_score_cell(measured, look.colour) for measured in system.measures.values()]
+        if compared:
+            cells.append(_difference_cell(system))
+        rows.append(f'<tr><th scope="row">{_swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
+    if results.majority is not None:
+        rows.append(_majority_row(results))
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("Model", *columns))
+    return (
+        f'<div class="scroll"><table class="scores"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _score_cell(measured: Measured, colour: str) -> str:
+    value, low, high = measured.score.value, measured.low, measured.high
+    return (
+        f'<td><span class="value">{value:.1f}</span><span class="track">'
+        f'<i style="width:{value:.2f}%;background:{colour}"></i>'
+        f'<b style="left:{low:.2f}%;width:{high - low:.2f}%;background:{colour}"></b></span>'
+        f'<span class="range">{format_range(low, high)}</span></td>'
+    )
+
+
+def _difference_cell(system: System) -> str:
+    if system.difference is None:
+        return '<td><span class="soft">baseline</span></td>'
+    return (
+        f'<td><span class="value">{format_difference(system.difference.difference)}</span>'
+        f'<span class="range">{format_difference_range(system.difference)}</span>'
+        f'<span class="range">{escape(format_p_value(system.difference))}</span></td>'
+    )
+
+
+def _majority_row(results: Results) -> str:
+    assert results.majority is not None
+    before = list(results.baseline.measures).index(STYLE)
+    after = len(results.baseline.measures) - before - 1 + (len(results.systems) > 1)
+    named = escape(results.majority.style.replace("_", " "))
+    return (
+        f'<tr class="line"><th scope="row" colspan="{before + 1}">Always the majority style ({named})</th>'
+        f"<td>{results.majority.among_exemplars:.1f}</td>{'<td></td>' * after}</tr>"
+    )
+
+
+def _swatch(colour: str) -> str:
+    return f'<span class="swatch" style="background:{colour}"></span>'
+
+
+def figure_block(svg: str, title: str, caption: str) -> str:
+    """A figure on a light plate, so that it can be read in the dark scheme, too. `caption` is plain text."""
+    return (
+        f'<figure><div class="plate">{svg}</div>'
+        f"<figcaption><strong>{escape(title)}</strong>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def swap_card(swap: Swap) -> str:
+    """Exemplar and output side by side, the words that the first output does not have marked."""
+    first = swap.generations[0].text if swap.generations else ""
+    rows = []
+    for generation in swap.generations:
+        notes = [] if generation.similarity is None else [f"retrieved, similarity {generation.similarity:.2f}"]
+        written = " ".join(
+            f"<mark>{escape(words)}</mark>" if new else escape(words)
+            for words, new in mark_new_words(generation.text, first)
+        )
+        verdict = ""
+        if swap.styled:
+            notes.insert(0, f"style: {style_name(generation.exemplar or '')}")
+            verdict = _style_verdict(generation.text, generation.exemplar)
+        exemplar = escape(generation.exemplar or "(no exemplar found)")
+        note = f'<span class="note">{escape(" · ".join(notes))}</span>' if notes else ""
+        rows.append(
+            f'<div class="rule"></div><div>{exemplar}{note}</div><div class="arrow" aria-hidden="true">→</div>'
+            f'<div class="written">{written}{verdict}</div>'
+        )
+    return (
+        f'<article class="card"><div class="source"><div class="label">Source: what to say</div>{escape(swap.source)}'
+        '</div><div class="pairs"><div class="label">Exemplar: how to say it</div><div class="arrow"></div>'
+        f'<div class="label">Output</div>{"".join(rows)}</div></article>'
+    )
+
+
+def _style_verdict(text: str, exemplar: str | None) -> str:
+    """The style of a text, ticked when it is its exemplar's."""
+    kind, sign = ("good", "✓") if follows_style(text, exemplar) else ("bad", "✗")
+    return f'<span class="note"><span class="{kind}">{sign}</span> {escape(style_name(text))}</span>'
+
+
+def sample_cards(results: Results, indices: Sequence[int]) -> str:
+    """Chosen instances: source, exemplar, reference, and what each system wrote."""
+    return "".join(_sample_card(results, index) for index in indices)
+
+
+def _sample_card(results: Results, index: int) -> str:
+    shown: Output = results.baseline.outputs[index]
+    styled = results.majority is not None
+    exemplar = escape(shown.exemplar or "(no exemplar found)")
+    note = f"similarity {shown.similarity:.2f}"
+    if styled:
+        note = f"style: {style_name(shown.exemplar or '')} · {note}"
+    rows = [
+        f"<dt>Source</dt><dd>{escape(shown.source)}</dd>",
+        f'<dt>Exemplar</dt><dd>{exemplar}<span class="note">{escape(note)}</span></dd>',
+    ]
+    for number, reference in enumerate(shown.references):
+        rows.append(f"<dt>{'Reference' if number == 0 else ''}</dt><dd>{escape(reference)}</dd>")
+    for number, (system, look) in enumerate(zip(results.systems, looks_of(results.systems), strict=True)):
+        first = "first" if number == 0 else ""
+        text = system.outputs[index].text
+        verdict = _style_verdict(text, shown.exemplar) if styled else ""
+        rows.append(
+            f'<dt class="{first}">{_swatch(look.colour)}{escape(system.name)}</dt>'
+            f'<dd class="written {first}">{escape(text) or "(nothing)"}{verdict}</dd>'
+        )
+    return f'<article class="card"><dl class="sample">{"".join(rows)}</dl></article>'
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
+    )
+    return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def details(summary: str, inner: str) -> str:
+    """A block to unfold. `inner` is HTML."""
+    return f"<details><summary>{escape(summary)}</summary>{inner}</details>"

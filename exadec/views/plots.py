@@ -1,0 +1,225 @@
+"""Figures.
+
+In: systems with their outputs and metrics, maps of coefficients. Out: SVG text that can stand in a page or in a file.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from exadec.textmetrics import confidence_interval, mean_score
+from exadec.views.coefficients import OTHER, CoefficientMap
+from exadec.views.results import MAIN, System
+
+# Okabe and Ito's colours, which people with any kind of colour vision tell apart; the yellows are too pale on white.
+_VARIANT_COLOURS = {"seq2seq": "#6b6b6b", "attexp": "#d55e00", "adadec": "#0072b2", "adadec+attexp": "#009e73"}
+_FURTHER_COLOURS = ("#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933")
+# Paul Tol's muted colours; ten hues cannot all be told apart without shapes, so every label has both.
+_LABEL_COLOURS = (
+    "#332288", "#cc6677", "#117733", "#ddaa33", "#4aa5d8", "#882255", "#44aa99", "#999933", "#aa4499", "#444444",
+)  # fmt: skip
+_LABEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_INK, _FAINT = "#333333", "#d9d9d9"
+_MOST_BINS = 8
+_PER_BIN = 25
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, and is drawn in the reader's own font
+    "svg.hashsalt": "exadec",  # the same data give the same bytes
+    "figure.facecolor": "none",  # the page, or the file's reader, gives the ground
+    "axes.facecolor": "none",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#999999",
+    "axes.labelcolor": _INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlecolor": _INK,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": _FAINT,
+    "grid.linewidth": 0.6,
+    "text.color": _INK,
+    "xtick.color": "#777777",
+    "ytick.color": "#777777",
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "lines.linewidth": 1.8,
+    "lines.solid_capstyle": "round",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one system is drawn in every figure."""
+
+    colour: str
+    marker: str
+
+
+def looks_of(systems: Sequence[System]) -> list[Look]:
+    """A model keeps its colour from figure to figure; a second run of the same model gets one of its own."""
+    further = iter(_FURTHER_COLOURS * len(systems))
+    taken: set[str] = set()
+    looks = []
+    for index, system in enumerate(systems):
+        colour = _VARIANT_COLOURS[system.run.config.model.variant]
+        if colour in taken:
+            colour = next(further)
+        taken.add(colour)
+        looks.append(Look(colour, _MARKERS[index % len(_MARKERS)]))
+    return looks
+
+
+def plot_learning_curves(systems: Sequence[System]) -> str:
+    """Training loss, and the development score by which the best weights were kept, against training steps."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(9.6, 3.5), layout="constrained")
+        losses, scores = figure.subplots(1, 2)
+        ends, metrics = [], []
+        for system, look in zip(systems, looks_of(systems), strict=True):
+            rows = system.run.metrics()
+            steps, values = _series(rows, "loss", "loss")
+            losses.plot(steps, values, color=look.colour, linewidth=1.4)
+            steps, values = _series(rows, "evaluation", "value")
+            metrics += [row["metric"] for row in rows if row["kind"] == "evaluation"]
+            scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
+            if values:
+                ends.append((values[-1], system.name, look.colour))
+                best = int(np.argmax(values))
+                scores.plot(steps[best], values[best], "o", ms=11, mfc="none", mec=look.colour, mew=1.2)
+        losses.set_yscale("log")
+        losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        losses.yaxis.set_minor_locator(NullLocator())
+        losses.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        losses.set_title("Training loss (nats per word, log scale)")
+        scores.set_title(f"Development score ({', '.join(dict.fromkeys(metrics)) or 'none yet'})")
+        for axes in (losses, scores):
+            axes.set_xlabel("training step")
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        _label_ends(scores, ends)
+        return _render(figure, "curves", "Training loss and development score against training steps")
+
+
+def plot_similarity(systems: Sequence[System]) -> str:
+    """The score of instances with less and with more similar exemplars, in bins of equal count."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        ends = []
+        for system, look in zip(systems, looks_of(systems), strict=True):
+            centres, means, lows, highs = bin_by_similarity(system)
+            axes.fill_between(centres, lows, highs, color=look.colour, alpha=0.16, linewidth=0)
+            axes.plot(centres, means, color=look.colour, marker=look.marker, markersize=5)
+            ends.append((means[-1], system.name, look.colour))
+        axes.set_title(f"{MAIN} (band: 95% interval)")
+        axes.set_xlabel("cosine similarity between the source and its exemplar's own source")
+        _label_ends(axes, ends)
+        return _render(figure, "similarity", f"{MAIN} against the similarity of the exemplar")
+
+
+def plot_coefficients(mapped: CoefficientMap) -> str:
+    """Each exemplar's λ as a point in the plane of the first two principal components."""
+    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(9.6, 5.0), layout="constrained")
+        axes = figure.subplots()
+        labels = mapped.labels or [""] * len(mapped.points)
+        named = sorted(set(labels) - {OTHER}) + ([OTHER] if OTHER in labels else [])
+        for index, label in enumerate(named):
+            chosen = mapped.points[[i for i, other in enumerate(labels) if other == label]]
+            colour = _LABEL_COLOURS[index % len(_LABEL_COLOURS)] if mapped.labels else _VARIANT_COLOURS["adadec"]
+            axes.scatter(
+                chosen[:, 0],
+                chosen[:, 1],
+                s=30,
+                c="#bbbbbb" if label == OTHER else colour,
+                marker=_LABEL_MARKERS[index % len(_LABEL_MARKERS)],
+                alpha=0.75,
+                linewidths=0.4,
+                edgecolors="white",
+                label=label.replace("_", " "),
+            )
+        if mapped.labels:
+            legend = axes.legend(
+                title=mapped.meaning, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, markerscale=1.4
+            )
+            legend.set_alignment("left")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        first, second = (f"{share:.0%} of the variance" for share in mapped.explained)
+        axes.set_xlabel(f"first principal component ({first})")
+        axes.set_ylabel(f"second principal component ({second})")
+        return _render(figure, "coefficients", "Map of the coefficients of the exemplars")
+
+
+def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Mean similarity, mean score and the ends of its interval, for bins that hold equally many instances."""
+    similarities = np.array([output.similarity for output in system.outputs])
+    order = np.argsort(similarities, kind="stable")
+    count = int(np.clip(len(order) // _PER_BIN, 1, _MOST_BINS))
+    centres, means, lows, highs = [], [], [], []
+    for chosen in np.array_split(order, count):
+        score = mean_score(MAIN, system.rouge_l.per_instance[chosen], system.rouge_l.signature)
+        low, high = confidence_interval(score)
+        centres.append(float(similarities[chosen].mean()))
+        means.append(score.value)
+        lows.append(low)
+        highs.append(high)
+    return centres, means, lows, highs
+
+
+def _series(rows: Iterable[dict[str, float]], kind: object, value: str) -> tuple[list[float], list[float]]:
+    chosen = [row for row in rows if row["kind"] == kind]
+    return [row["step"] for row in chosen], [row[value] for row in chosen]
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
+    """Write each line's name at its right end, moved up or down so that no two names touch."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    ordered = sorted(ends)
+    wanted = [(value - low) / (high - low) for value, _, _ in ordered]
+    for place, (_, name, colour) in zip(spread_apart(wanted, gap=0.085), ordered, strict=True):
+        axes.text(
+            1.02, place, name, color=colour, transform=axes.transAxes, va="center", fontweight="bold", clip_on=False
+        )
+
+
+def spread_apart(places: Sequence[float], gap: float) -> list[float]:
+    """Ascending places in 0 to 1, moved as little as it takes to keep them a gap apart."""
+    if not places:
+        return []
+    gap = min(gap, 1 / len(places))
+    spread: list[float] = []
+    for place in places:
+        spread.append(max(place, spread[-1] + gap) if spread else place)
+    # Pushing upwards alone would lift a crowd above the axes: move the crowd back down, from the top.
+    ceiling = 1.0
+    for index in range(len(spread) - 1, -1, -1):
+        spread[index] = min(spread[index], ceiling)
+        ceiling = spread[index] - gap
+    return spread
+
+
+def _render(figure: Figure, name: str, description: str) -> str:
+    """SVG without a header; ids begin with the figure's name, because several figures share a page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = buffer.getvalue()
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1).strip()

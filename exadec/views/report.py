@@ -1,0 +1,207 @@
+"""The report: one HTML file that needs nothing beside itself.
+
+In: results of runs, exemplar swaps. Out: a page with table, figures, swaps, samples, and how all of it came about.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from exadec.errors import InputError
+from exadec.model.seq2seq import count_parameters
+from exadec.textmetrics import Comparison
+from exadec.training.checkpoint import CONFIG
+from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
+from exadec.views.page import details, figure_block, plain_table, sample_cards, score_table, swap_card
+from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
+from exadec.views.results import (
+    MAIN,
+    STYLE,
+    Results,
+    System,
+    describe_majority,
+    format_difference_range,
+)
+from exadec.views.swap import Swap
+
+SAMPLES = 8
+_SEED = 2019
+
+_EXPLANATION = (
+    "Each system writes a text from a source, which says what to say. An exemplar, the target of the most similar "
+    "training source, shows how to say it. Seq2seq never sees the exemplar; AttExp attends to it and can copy its "
+    "words; AdaDec builds the weights of its decoder from it, by way of a vector of coefficients λ; AdaDec+AttExp "
+    "does both."
+)
+_WIRE = (
+    "The data are a generated news wire whose outlets each write headlines in one of ten house styles. A source does "
+    "not give the style away, the exemplar does, and the style of a headline can be decided exactly."
+)
+_TICKS = " A tick says that an output is in its exemplar’s house style, a cross that it is in another."
+
+
+def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Path:
+    """Write the report on runs; it is complete or not there. Returns where it lies."""
+    page = render_report(results, swaps)
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f".{out.name}.draft")
+    draft.write_text(page, encoding="utf-8")
+    draft.replace(out)
+    return out
+
+
+def render_report(results: Results, swaps: Sequence[Swap]) -> str:
+    """The page as HTML text."""
+    mapped, note = _try_map(results)
+    body = "\n".join(
+        [
+            _opening(results),
+            _findings(results, mapped),
+            _figures(results, mapped, note),
+            _swaps(swaps),
+            _samples(results),
+            _recipe(results),
+        ]
+    )
+    static = resources.files("exadec.views") / "static"
+    template = Template((static / "report.html").read_text(encoding="utf-8"))
+    css = (static / "report.css").read_text(encoding="utf-8")
+    return template.substitute(title="exadec report", css=css, body=body)
+
+
+def _opening(results: Results) -> str:
+    facts = f"{len(results.systems)} systems, {results.instances:,} {results.split} instances"
+    wire = f"<p>{_WIRE}</p>" if results.majority is not None else ""
+    return (
+        "<h1>What the exemplar is worth</h1>"
+        f'<p class="facts">exadec report · {escape(facts)}</p><p class="lead">{_EXPLANATION}</p>{wire}'
+    )
+
+
+def _findings(results: Results, mapped: CoefficientMap | None) -> str:
+    found = [_describe_difference(system, results.baseline) for system in results.systems if system.difference]
+    found += _describe_style(results)
+    if mapped is not None and mapped.agreement is not None and mapped.chance is not None:
+        found.append(
+            f"{mapped.agreement:.1f}% of exemplars have the same {mapped.meaning} as the exemplar whose coefficients λ "
+            f"are nearest; by chance it would be {mapped.chance:.1f}%."
+        )
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in found)
+    listed = f'<ul class="findings">{items}</ul>' if found else ""
+    reading = (
+        "Scores run from 0 to 100, more is better. Under each stands its 95% interval: where the score would be "
+        "expected to lie if the test instances were drawn again. Differences and p-values come from a paired "
+        "bootstrap. All of this covers chance in the instances, not in training: another seed gives another model."
+    )
+    return f'<h2>Results</h2>{listed}{score_table(results)}<p class="soft"><small>{reading}</small></p>'
+
+
+def _describe_difference(system: System, baseline: System) -> str:
+    difference = system.difference
+    assert isinstance(difference, Comparison)
+    spread = f"95% interval {format_difference_range(difference)}"
+    if difference.low <= 0 <= difference.high:
+        return f"{system.name} and {baseline.name} cannot be told apart in {MAIN} (difference: {spread})."
+    where = "above" if difference.difference > 0 else "below"
+    return f"{system.name} scores {abs(difference.difference):.1f} points of {MAIN} {where} {baseline.name} ({spread})."
+
+
+def _describe_style(results: Results) -> list[str]:
+    if results.majority is None:
+        return []
+    rates = ", ".join(f"{system.name} {system.measures[STYLE].score.value:.1f}%" for system in results.systems)
+    return [f"Outputs in the house style of their exemplar: {rates}. {describe_majority(results.majority)}"]
+
+
+def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
+    """The map of λ, or why there is none: a report is still worth having without it."""
+    system = choose_adaptive(results.systems)
+    if system is None:
+        return None, "None of these systems adapts its decoder, so there is no map of coefficients."
+    try:
+        return map_coefficients(system, results.split), f"Coefficients λ of {system.name}"
+    except InputError as error:
+        return None, f"There is no map of coefficients: {error}"
+
+
+def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
+    blocks = [
+        figure_block(
+            plot_learning_curves(results.systems),
+            "Learning curves",
+            "Left: how surprised each model is by the next word of the training targets; lower is better. Right: the "
+            "score of the texts it writes for the development set; the ring marks the weights that were kept. "
+            "Look at where the curves level out, and whether the gap between them stays.",
+        ),
+        figure_block(
+            plot_similarity(results.systems),
+            "Score against exemplar similarity",
+            "Instances in bins of equal size, from those with the least similar exemplar to those with the most "
+            "similar one. A system that profits from exemplars should gain on the baseline towards the right.",
+        ),
+    ]
+    if mapped is None:
+        blocks.append(f"<p>{escape(note)}</p>")
+    else:
+        blocks.append(figure_block(plot_coefficients(mapped), note, _describe_map(mapped)))
+    return f"<h2>Figures</h2>{''.join(blocks)}"
+
+
+def _describe_map(mapped: CoefficientMap) -> str:
+    shared = (
+        f"Each of the {len(mapped.points):,} points is one exemplar. Points that lie together make the decoder write "
+        f"in the same manner. Two components show {sum(mapped.explained):.0%} of the variance, so what overlaps here "
+        "may be apart in the other dimensions. "
+    )
+    if not mapped.labels:
+        return f"{shared}The data do not say whose voice an exemplar is, so the points have one colour."
+    return (
+        f"{shared}Look for {mapped.meaning}s that lie apart from each other: the model is never told the "
+        f"{mapped.meaning}, so it can have found them only by learning to write."
+    )
+
+
+def _swaps(swaps: Sequence[Swap]) -> str:
+    if not swaps:
+        return ""
+    explanation = (
+        "One source, several exemplars: the facts should stay, the wording should follow the exemplar. Words that the "
+        "first output does not have are marked."
+    )
+    ticked = _TICKS if any(swap.styled for swap in swaps) else ""
+    return f"<h2>Exemplar swaps</h2><p>{explanation}{ticked}</p>{''.join(map(swap_card, swaps))}"
+
+
+def _samples(results: Results) -> str:
+    count = min(SAMPLES, results.instances)
+    chosen = np.random.default_rng(_SEED).choice(results.instances, size=count, replace=False)
+    explanation = f"{count} of the {results.instances:,} {results.split} instances, drawn at random with a fixed seed."
+    ticked = _TICKS if results.majority is not None else ""
+    indices = sorted(int(index) for index in chosen)
+    return f"<h2>Sample of outputs</h2><p>{escape(explanation)}{ticked}</p>{sample_cards(results, indices)}"
+
+
+def _recipe(results: Results) -> str:
+    """How to repeat this: signatures, parameters, configurations."""
+    signatures = "".join(
+        f"<p>{escape(name)}<br><code>{escape(measured.score.signature)}</code></p>"
+        for name, measured in results.baseline.measures.items()
+    )
+    compared = [system.difference.signature for system in results.systems if system.difference]
+    for signature in dict.fromkeys(compared):
+        signatures += f"<p>Differences<br><code>{escape(signature)}</code></p>"
+    counts = [count_parameters(system.run.load_model()) for system in results.systems]
+    rows = [[part, *(f"{count[part]:,}" for count in counts)] for part in counts[0]]
+    blocks = [
+        details("Score signatures", signatures),
+        details("Parameters", plain_table(["Part", *(system.name for system in results.systems)], rows)),
+    ]
+    for system in results.systems:
+        text = (system.run.folder / CONFIG).read_text(encoding="utf-8")
+        blocks.append(details(f"Configuration of {system.name}", f"<pre>{escape(text)}</pre>"))
+    return f"<h2>How it was made</h2>{''.join(blocks)}"

@@ -1,0 +1,281 @@
+"""Systems side by side.
+
+In: run folders with the outputs of one split. Out: `Results`: each score with its interval, and tables of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from exadec.corpus import wire
+from exadec.errors import InputError
+from exadec.textmetrics import Comparison, MeanScore, Score, bleu, compare, confidence_interval, rouge
+from exadec.training.checkpoint import Run, open_run
+from exadec.training.evaluation import Output, read_outputs, score_style
+
+VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
+MAIN = "ROUGE-L"
+"""The score that systems are compared by."""
+STYLE = "style"
+"""The name `score_style` gives its score."""
+HEADINGS = {STYLE: "Style %"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A score and how sure it is."""
+
+    score: Score
+    low: float
+    """Lower end of the 95% bootstrap interval."""
+    high: float
+    """Upper end."""
+
+
+@dataclass(frozen=True)
+class System:
+    """One run, and how good its outputs are."""
+
+    name: str
+    """The paper's name of the model; the folder's name follows where two runs would be called the same."""
+    run: Run
+    outputs: list[Output]
+    measures: dict[str, Measured]
+    """By the score's name."""
+    difference: Comparison | None
+    """In ROUGE-L, to the first system; empty for the first system itself."""
+
+    @property
+    def rouge_l(self) -> MeanScore:
+        score = self.measures[MAIN].score
+        assert isinstance(score, MeanScore)
+        return score
+
+
+@dataclass(frozen=True)
+class MajorityStyle:
+    """What style following is worth nothing: writing everything in the one most frequent house style."""
+
+    style: str
+    """The most frequent house style among the references."""
+    among_references: float
+    """Percent of the references that are written in it."""
+    among_exemplars: float
+    """Percent of the exemplars: the style-following rate of a system that always writes in it."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All systems on the same instances. The first system is the baseline."""
+
+    split: str
+    systems: list[System]
+    majority: MajorityStyle | None
+    """For the embedded wire only."""
+
+    @property
+    def baseline(self) -> System:
+        return self.systems[0]
+
+    @property
+    def instances(self) -> int:
+        return len(self.baseline.outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Raw numbers with the signatures that say how they were computed."""
+        return {
+            "split": self.split,
+            "instances": self.instances,
+            "baseline": self.baseline.name,
+            "interval": "95%, percentile bootstrap over instances",
+            "majority_style": None if self.majority is None else asdict(self.majority),
+            "systems": [_system_to_json(system) for system in self.systems],
+        }
+
+
+def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
+    """Score the outputs of runs on one split; refuses runs that wrote about different instances."""
+    if not folders:
+        raise InputError("there is nothing to compare: name at least one run.")
+    runs = [open_run(Path(folder)) for folder in folders]
+    runs.sort(key=lambda run: run.config.model.variant != "seq2seq")  # stable: a plain model is the baseline
+    outputs = [_read_split(run, split) for run in runs]
+    for run, others in zip(runs[1:], outputs[1:], strict=True):
+        _refuse_other_instances(runs[0], outputs[0], run, others)
+    styled = all(run.config.corpus.format == "wire" for run in runs)
+    systems: list[System] = []
+    for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
+        measures = _measure(texts, styled)
+        baseline = systems[0] if systems else None
+        difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
+        systems.append(System(name, run, texts, measures, difference))
+    return Results(split, systems, find_majority_style(outputs[0]) if styled else None)
+
+
+def display_names(runs: Sequence[Run]) -> list[str]:
+    """What each run is called: its model, with as much of its folder as is needed to tell runs apart."""
+    names = [VARIANT_NAMES[run.config.model.variant] for run in runs]
+    longer = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
+    longest = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
+    chosen = []
+    for index, name in enumerate(names):
+        if names.count(name) > 1:
+            name = longer[index] if longer.count(longer[index]) == 1 else longest[index]
+        chosen.append(name)
+    return chosen
+
+
+def find_majority_style(outputs: Sequence[Output]) -> MajorityStyle | None:
+    """The most frequent house style among references; None when no reference has a house style."""
+    counts = Counter(filter(None, (wire.style_of(output.references[0]) for output in outputs)))
+    if not counts:
+        return None
+    style, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    same = sum(output.exemplar is not None and wire.style_of(output.exemplar) == style for output in outputs)
+    return MajorityStyle(style, 100 * count / len(outputs), 100 * same / len(outputs))
+
+
+def _read_split(run: Run, split: str) -> list[Output]:
+    path = run.folder / f"{split}.outputs.jsonl"
+    outputs = read_outputs(path)
+    if not outputs:
+        raise InputError(f"{path}: the file holds no outputs.")
+    return outputs
+
+
+def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, others: Sequence[Output]) -> None:
+    if len(outputs) != len(others):
+        raise InputError(
+            f"{other.folder}: has outputs for {len(others)} instances, but {run.folder} for {len(outputs)}; "
+            "runs can be compared on the same instances only."
+        )
+    for number, (one, another) in enumerate(zip(outputs, others, strict=True), start=1):
+        # Records without a uid are numbered, so two data sets may share all uids; their references tell them apart.
+        if (one.uid, one.references) != (another.uid, another.references):
+            raise InputError(
+                f"{other.folder}: output {number} is of instance {another.uid!r}, but in {run.folder} of {one.uid!r} "
+                "or with other references; runs can be compared on the same instances only."
+            )
+
+
+def _measure(outputs: Sequence[Output], styled: bool) -> dict[str, Measured]:
+    texts = [output.text for output in outputs]
+    references = [output.references for output in outputs]
+    scores: list[Score] = [*rouge(texts, references).values(), bleu(texts, references)]
+    if styled:
+        scores.append(score_style(outputs))
+    return {score.name: Measured(score, *confidence_interval(score)) for score in scores}
+
+
+def _system_to_json(system: System) -> dict[str, Any]:
+    return {
+        "name": system.name,
+        "variant": system.run.config.model.variant,
+        "folder": str(system.run.folder),
+        "measures": {
+            name: {
+                "value": measured.score.value,
+                "low": measured.low,
+                "high": measured.high,
+                "signature": measured.score.signature,
+            }
+            for name, measured in system.measures.items()
+        },
+        "difference": None if system.difference is None else {"measure": MAIN, **asdict(system.difference)},
+    }
+
+
+def heading(measure: str) -> str:
+    """What the column of a score is called."""
+    return HEADINGS.get(measure, measure)
+
+
+def format_range(low: float, high: float) -> str:
+    """An interval of scores: `33.4-35.0`, with a dash that is no minus."""
+    return f"{low:.1f}–{high:.1f}"  # noqa: RUF001
+
+
+def format_difference(value: float) -> str:
+    """With its sign, and a minus as wide as the plus."""
+    return f"{value:+.1f}".replace("-", "−")  # noqa: RUF001
+
+
+def format_p_value(comparison: Comparison) -> str:
+    return "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.3f}"
+
+
+def format_difference_range(comparison: Comparison) -> str:
+    """Signs are left out where both ends are above zero."""
+    ends = (format_difference(comparison.low), format_difference(comparison.high))
+    return " to ".join(end.removeprefix("+") for end in ends)
+
+
+def render_table(results: Results) -> Table:
+    """For a terminal of 80 columns: each score above its interval."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    table.add_column("Model", overflow="fold", min_width=14)
+    for measure in results.baseline.measures:
+        table.add_column(heading(measure), justify="right", no_wrap=True)
+    if len(results.systems) > 1:
+        table.add_column(f"{MAIN}\nvs baseline", justify="right", no_wrap=True)
+    for system in results.systems:
+        cells = [Text(system.name, "bold" if system.run.config.model.adaptive else "")]
+        for measured in system.measures.values():
+            below = Text(format_range(measured.low, measured.high), "dim")
+            cells.append(Text(f"{measured.score.value:.1f}\n", "bold").append_text(below))
+        if len(results.systems) > 1:
+            cells.append(_difference_cell(system.difference))
+        table.add_row(*cells)
+    table.caption = "\n" + _describe_table(results)
+    table.caption_justify = "left"
+    return table
+
+
+def _difference_cell(comparison: Comparison | None) -> Text:
+    if comparison is None:
+        return Text("baseline", "dim")
+    below = f"{format_difference_range(comparison)}\n{format_p_value(comparison)}"
+    return Text(f"{format_difference(comparison.difference)}\n", "bold").append(below, "dim")
+
+
+def _describe_table(results: Results) -> str:
+    lines = [f"{results.instances} {results.split} instances; below each score its 95% bootstrap interval."]
+    if results.majority is not None:
+        lines.append(describe_majority(results.majority))
+    return "\n".join(lines)
+
+
+def describe_majority(majority: MajorityStyle) -> str:
+    """The reference line of the style column, in words."""
+    named = majority.style.replace("_", " ")
+    return (
+        f"Always writing in the majority style ({named}) would follow {majority.among_exemplars:.1f}% of the exemplars."
+    )
+
+
+def render_markdown(results: Results) -> str:
+    """The table for a document."""
+    measures = list(results.baseline.measures)
+    columns = ["Model", *map(heading, measures)]
+    if len(results.systems) > 1:
+        columns.append(f"{MAIN} against {results.baseline.name}")
+    rows = [columns, ["---", *["---:"] * (len(columns) - 1)]]
+    for system in results.systems:
+        cells = [system.name]
+        for measured in system.measures.values():
+            cells.append(f"{measured.score.value:.1f} ({format_range(measured.low, measured.high)})")
+        if system.difference is not None:
+            difference = system.difference
+            spread = f"({format_difference_range(difference)}, {format_p_value(difference)})"
+            cells.append(f"{format_difference(difference.difference)} {spread}")
+        elif len(results.systems) > 1:
+            cells.append("")
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return f"{table}\n\n{_describe_table(results)}\n"

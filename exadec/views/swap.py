@@ -1,0 +1,167 @@
+"""Same source, different exemplars.
+
+In: a trained model, a source, exemplars. Out: a `Swap`: what the model writes with each exemplar, side by side.
+"""
+
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from exadec.api import Generation, Writer, load
+from exadec.corpus import wire
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.record import Record
+from exadec.errors import InputError
+from exadec.training.checkpoint import open_corpus
+
+OTHERS = 2
+"""Exemplars of a picked swap beside the retrieved one."""
+_SEED = 2019
+_POOL = 400  # training records that exemplars are picked from
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One source, written with several exemplars."""
+
+    source: str
+    generations: list[Generation]
+    styled: bool = False
+    """Whether the texts have house styles, as those of the embedded wire do."""
+
+
+def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> Swap:
+    """Write the source with each exemplar; None stands for the retrieved one."""
+    _refuse_without_exemplar(writer)
+    generations = [writer.write(source, exemplar) for exemplar in exemplars]
+    return Swap(source, generations, writer.run.config.corpus.format == "wire")
+
+
+def pick_swaps(folder: Path, count: int = 3) -> list[Swap]:
+    """Swaps on test instances that a fixed seed picks, each with the retrieved exemplar and two others.
+
+    For the embedded wire the others are headlines in two further house styles, about other kinds of events.
+    """
+    writer = load(folder)
+    _refuse_without_exemplar(writer)
+    corpus = open_corpus(writer.run)
+    random = np.random.default_rng(_SEED)
+    styled = writer.run.config.corpus.format == "wire"
+    records = _pick_records(corpus, "test", _POOL if styled else count, random)
+    if styled:
+        records = _with_different_kinds(records)
+    pool = _pick_records(corpus, "train", _POOL, random)
+    swaps = []
+    for record in records[:count]:
+        pool = [pool[i] for i in random.permutation(len(pool))]
+        retrieved = writer.write(record.source)
+        others = _pick_exemplars(pool, record, retrieved.exemplar, styled)
+        generations = [retrieved, *(writer.write(record.source, exemplar) for exemplar in others)]
+        swaps.append(Swap(record.source, generations, styled))
+    return swaps
+
+
+def _refuse_without_exemplar(writer: Writer) -> None:
+    model = writer.run.config.model
+    if not (model.adaptive or model.attend_exemplar):
+        raise InputError(
+            f"{writer.run.folder}: a {model.variant} model reads no exemplar, so there is nothing to swap."
+        )
+
+
+def _pick_records(corpus: Corpus, split: str, count: int, random: np.random.Generator) -> list[Record]:
+    """Some records of a split, in random order, without keeping the whole split in memory."""
+    size = corpus.size(split)
+    chosen = random.permutation(size)[:count].tolist()
+    wanted = set(chosen)
+    found = {index: record for index, record in enumerate(corpus.records(split)) if index in wanted}
+    return [found[index] for index in chosen]
+
+
+def _with_different_kinds(records: Sequence[Record]) -> list[Record]:
+    """The first record of each kind of event, then the rest."""
+    seen: set[str] = set()
+    firsts: list[Record] = []
+    rest: list[Record] = []
+    for record in records:
+        (rest if _kind(record) in seen else firsts).append(record)
+        seen.add(_kind(record))
+    return [*firsts, *rest]
+
+
+def _kind(record: Record) -> str:
+    """The kind of event a record of the wire is about: the last part of its uid."""
+    return record.uid.rpartition("-")[2]
+
+
+def _pick_exemplars(pool: Sequence[Record], record: Record, retrieved: str | None, styled: bool) -> list[str]:
+    """Targets of the pool that differ from the retrieved exemplar and from each other, by style where there is one."""
+
+    def manner(text: str) -> str | None:
+        return wire.style_of(text) if styled else text
+
+    shown = {manner(retrieved)} if retrieved is not None else set()
+    chosen: list[str] = []
+    # Another kind of event shows best that the manner is taken over and the matter is not.
+    for candidate in sorted(pool, key=lambda other: styled and _kind(other) == _kind(record)):
+        if manner(candidate.target) not in shown and len(chosen) < OTHERS:
+            shown.add(manner(candidate.target))
+            chosen.append(candidate.target)
+    return chosen
+
+
+def mark_new_words(text: str, first: str) -> list[tuple[str, bool]]:
+    """Runs of words of a text, and whether they are missing from the first text; joined by spaces they are the text."""
+    known = set(_bare_words(first))
+    marked = [
+        (word, bool(bare) and bare not in known) for word, bare in zip(text.split(), _bare_words(text), strict=True)
+    ]
+    return [(" ".join(word for word, _ in run), new) for new, run in groupby(marked, key=lambda pair: pair[1])]
+
+
+def _bare_words(text: str) -> Iterator[str]:
+    """Words as they are compared: without letter case and without punctuation at their ends."""
+    return (word.casefold().strip(string.punctuation + "“”‘’") for word in text.split())  # noqa: RUF001
+
+
+def style_name(text: str) -> str:
+    """The house style of a text for people to read."""
+    return (wire.style_of(text) or "no house style").replace("_", " ")
+
+
+def follows_style(text: str, exemplar: str | None) -> bool:
+    """Whether a text is in the house style of its exemplar."""
+    style = wire.style_of(text)
+    return exemplar is not None and style is not None and style == wire.style_of(exemplar)
+
+
+def render_swap(swap: Swap) -> RenderableType:
+    """The source, then exemplar -> output, with the words that are not in the first output highlighted."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
+    table.add_column("exemplar: how to say it", ratio=1)
+    table.add_column("")
+    table.add_column("output", ratio=1)
+    first = swap.generations[0].text if swap.generations else ""
+    for generation in swap.generations:
+        shown = Text(generation.exemplar or "(none found)")
+        if generation.similarity is not None:
+            shown.append(f"\nretrieved, similarity {generation.similarity:.2f}", "dim")
+        written = Text()
+        for words, new in mark_new_words(generation.text, first):
+            written.append(" " if written else "").append(words, "bold yellow" if new else "")
+        if swap.styled:
+            shown.append(f"\n{style_name(generation.exemplar or '')}", "dim italic")
+            tick, colour = ("✓", "green") if follows_style(generation.text, generation.exemplar) else ("✗", "red")
+            written.append(f"\n{tick} ", colour).append(style_name(generation.text), "dim italic")
+        table.add_row(shown, "→", written)
+    source = Text.assemble(("source: what to say\n", "bold"), swap.source)
+    return Group(source, Padding(table, (1, 0, 0, 2)))

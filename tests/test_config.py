@@ -1,0 +1,123 @@
+"""Configurations: every file that comes with exadec loads, and what is misspelt is refused by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
+
+
+def test_four_configurations_come_with_exadec() -> None:
+    assert [path.stem for path in CONFIGS] == ["gigaword", "nyt", "wikibio", "wire"]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_shipped_configuration_loads(path: Path, variant: str) -> None:
+    config = Config.load(path, variant=variant)
+    assert config.model.variant == variant
+    assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_value_says_where_it_comes_from(path: Path) -> None:
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if re.match(r"\s*\w+: \S", line):
+            assert re.search(r"# (paper [A34]|ours)", line), f"{path.name}:{number}: {line}"
+
+
+def test_appendix_in_numbers() -> None:
+    """Appendix A, read from the paper: the same numbers stand in the files."""
+    gigaword, nyt, wikibio = (Config.load(path) for path in CONFIGS[:3])
+    for config in (gigaword, nyt, wikibio):
+        training, search = config.training, config.search
+        assert (training.batch_size, training.epochs, training.learning_rate) == (64, 20, 0.001)
+        assert (training.annealing_rate, training.annealing_epochs, training.clip_norm) == (0.2, 4, 1.0)
+        assert (training.weight_decay, search.beam_size, search.length_penalty) == (0.01, 5, 1.0)
+        assert config.model.rank is None
+        assert config.model.coefficient_norm is None
+        assert config.model.cell == "lstm"
+        assert config.model.copy == "attention"
+    sizes = [
+        (c.model.hidden, c.model.embedding, c.model.encoder_layers, c.model.exemplar_hidden)
+        for c in (gigaword, nyt, wikibio)
+    ]
+    assert sizes == [(256, 256, 3, 32), (300, 300, 2, 50), (300, 300, 3, 50)]
+    assert [c.corpus.vocabulary_size for c in (gigaword, nyt, wikibio)] == [25_000, 10_000, 50_000]
+    assert [c.search.max_length for c in (gigaword, nyt, wikibio)] == [50, 300, 40]
+    assert [c.corpus.segmentation for c in (gigaword, nyt, wikibio)] == ["bpe", "bpe", "words"]
+    assert [c.training.metric for c in (gigaword, nyt, wikibio)] == ["rougeL", "rougeL", "rouge4"]
+    assert [c.model.tied for c in (gigaword, nyt, wikibio)] == [True, True, False]
+    assert nyt.corpus.max_source == 1000
+    assert wikibio.model.freeze_embeddings
+    assert {c.model.embedding_dropout for c in (gigaword, nyt, wikibio)} <= {0.15, 0.25, 0.35}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.hiden=3", r"unknown key `model.hiden`; did you mean `model.hidden`\?"),
+        ("modle.hidden=3", r"unknown key `modle`; did you mean `model"),
+        ("model.beam_size=3", r"unknown key `model.beam_size`; did you mean `search.beam_size`\?"),
+        ("model.hidden=three", "`model.hidden` must be a whole number, but is 'three' instead"),
+        ("model.hidden=0", "`model.hidden` must be at least 1, but is 0 instead"),
+        ("model.cell=transformer", "`model.cell` must be one of lstm, gru, elman, but is 'transformer' instead"),
+        ("model.output_dropout=1", "`model.output_dropout` must be at least 0 and below 1, but is 1.0 instead"),
+        ("model.tied=maybe", "`model.tied` must be true or false, but is 'maybe' instead"),
+        ("model=3", "`model` must be a section with keys below it, but is 3 instead"),
+        ("preset=authors", "`preset` must be one of paper, released, but is 'authors' instead"),
+        ("folder.name=3", "unknown key `folder.name`; `folder` has no keys below it"),
+        ("model.hidden", "--set wants section.key=value, but got 'model.hidden'"),
+        ("model.freeze_embeddings=true", "needs vectors to freeze"),
+    ],
+)
+def test_bad_value_is_refused_by_name(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        Config.load(CONFIGS[0], [override])
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("folder: x\npreset: released\nmodel: {copy: none}\n", "utf-8")
+    config = Config.load(path, ["training.learning_rate=1e-3", "model.rank=7"])
+    assert config.model.copy == "none"
+    assert config.model.input_feeding
+    assert config.model.exemplar_layer
+    assert config.search.block_ngram == 3
+    assert config.training.learning_rate == 0.001
+    assert config.model.rank == 7
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "expected sections"),
+        ("a: [", "not YAML"),
+        ("model: {}", "`folder` is missing"),
+        ("- 1", "expected sections"),
+    ],
+)
+def test_bad_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text(content, "utf-8")
+    with pytest.raises(ConfigError, match=message):
+        Config.load(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match="no such file"):
+        Config.load(tmp_path / "absent.yaml")
+
+
+def test_defaults_are_the_papers_gigaword_values() -> None:
+    shipped = yaml.safe_load(CONFIGS[0].read_text("utf-8"))
+    for key, value in shipped["model"].items():
+        assert getattr(ModelConfig(), key) == value, key
+
+
+def test_every_key_has_a_docstring() -> None:
+    source = (Path(__file__).parent.parent / "exadec" / "config.py").read_text("utf-8")
+    for key in known_keys():
+        name = key.rpartition(".")[2]
+        assert re.search(rf'^    {name}: [^\n]*\n    """\S', source, re.MULTILINE), key

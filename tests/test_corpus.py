@@ -1,0 +1,267 @@
+"""Records, pieces, ids: what goes in comes out, and what is wrong is refused by its line."""
+
+import gzip
+import json
+import lzma
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exadec.config import Config, ConfigError
+from exadec.corpus.prepare import Corpus, prepare
+from exadec.corpus.record import Record, linearize, read_records, write_records
+from exadec.corpus.segment import JOINER, BpeSegmenter, WordSegmenter
+from exadec.corpus.vectors import read_vectors
+from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
+from exadec.errors import InputError
+
+GOOD = '{"source": "a b", "target": "c"}\n'
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+texts = st.text(max_size=60).map(spaced)
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no records"),
+        (b"\n \n", "holds no records"),
+        (GOOD.encode() + b"{oops}\n", r":2: not JSON"),
+        (b"[1, 2]\n", r":1: expected a JSON object, but found a list"),
+        (b'{"source": "a"}\n', r":1: the record has no 'target'"),
+        (b'{"target": "a"}\n', r":1: the record has no 'source'"),
+        (b'{"source": "a", "target": " "}\n', r":1: the record's 'target' is empty"),
+        (b'{"source": 3, "target": "b"}\n', r":1: 'source' must be text, but is a int"),
+        (b'{"table": [], "target": "b"}\n', r":1: 'table' is empty"),
+        (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs"),
+        (b'{"source": "a", "target": "b", "references": [1]}\n', r":1: 'references' must be a list of texts"),
+        (GOOD.encode() * 2 + b'{"source": "\xff", "target": "b"}\n', r":3: not valid UTF-8 \(byte 13"),
+    ],
+)
+def test_bad_jsonl_is_refused_by_its_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        list(read_records(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file_and_unknown_format_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        list(read_records(tmp_path / "absent.jsonl"))
+    (tmp_path / "data.parquet").touch()
+    with pytest.raises(InputError, match="unknown format"):
+        list(read_records(tmp_path / "data.parquet"))
+
+
+def test_truncated_compressed_file_is_refused(tmp_path: Path) -> None:
+    whole = lzma.compress((GOOD * 1000).encode())
+    (tmp_path / "cut.jsonl.xz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="damaged or truncated"):
+        list(read_records(tmp_path / "cut.jsonl.xz"))
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bytes], ids=["gz", "xz", "plain"])
+def test_compression_follows_the_ending(tmp_path: Path, compress) -> None:
+    ending = {gzip.compress: ".gz", lzma.compress: ".xz", bytes: ""}[compress]
+    path = tmp_path / f"data.jsonl{ending}"
+    path.write_bytes(compress((GOOD * 3).encode()))
+    assert [record.uid for record in read_records(path)] == ["0", "1", "2"]
+
+
+def test_tsv_takes_quotation_marks_as_text_and_csv_follows_rfc_4180(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('source\ttarget\n"so" he said\tHe said "so"\n', "utf-8")
+    (tmp_path / "a.csv").write_text('source,target,group\n"one, ""two""\nthree",x,g\n', "utf-8")
+    assert next(read_records(tmp_path / "a.tsv")).source == '"so" he said'
+    assert next(read_records(tmp_path / "a.csv")) == Record("0", 'one, "two" three', "x", group="g")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("source\ttarget\na\tb\nc\n", ":3: expected 2 columns, but found 1"),
+        ("source\ttitle\na\tb\n", ":1: unknown column 'title'"),
+        ("source\na\n", ":2: the record has no 'target'"),
+        ("", "holds no records"),
+    ],
+)
+def test_bad_tsv_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "bad.tsv").write_text(content, "utf-8")
+    with pytest.raises(InputError, match=message):
+        list(read_records(tmp_path / "bad.tsv"))
+
+
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            uid=st.text(min_size=1, max_size=5),
+            source=texts.filter(bool),
+            target=texts.filter(bool),
+            references=st.lists(texts, max_size=2).map(tuple),
+            group=st.none() | st.text(max_size=5),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_records_survive_a_round_trip(tmp_path_factory: pytest.TempPathFactory, records: list[Record]) -> None:
+    path = tmp_path_factory.mktemp("records") / "r.jsonl"
+    assert write_records(path, records) == len(records)
+    assert list(read_records(path)) == records
+
+
+def test_tables_are_kept_and_linearised(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"table": [["name", "Ada"], ["born", "1815"]], "target": "x"}\n', "utf-8")
+    (record,) = read_records(tmp_path / "t.jsonl")
+    assert record.table == (("name", "Ada"), ("born", "1815"))
+    assert record.source == linearize(record.table) == "name : Ada | born : 1815"
+    write_records(tmp_path / "u.jsonl", [record])
+    assert list(read_records(tmp_path / "u.jsonl")) == [record]
+
+
+# Pieces ---------------------------------------------------------------------------------------------------------------
+
+
+@given(texts)
+def test_words_join_to_the_same_text(text: str) -> None:
+    segmenter = WordSegmenter(pretokenized=False, lower_case=False)
+    assert segmenter.join(segmenter.segment(text)) == spaced(text.replace(JOINER, " "))
+
+
+def test_words_by_hand() -> None:
+    segmenter = WordSegmenter(pretokenized=False, lower_case=False)
+    assert segmenter.segment('The U.S. paid $4,000.50, Norway\'s "aid".') == [
+        "The", "U.S.", "paid", "$", "￭4,000.50", "￭,", "Norway's", '"', "￭aid", '￭"', "￭."
+    ]  # fmt: skip
+    assert WordSegmenter(pretokenized=True, lower_case=True).segment("-LRB- a.b , c") == ["-lrb-", "a.b", ",", "c"]
+
+
+@pytest.fixture(scope="module")
+def bpe() -> BpeSegmenter:
+    return BpeSegmenter.learn(["the lower the newer", "the widest Ünïcode 東京"] * 5, 300, lower_case=False)
+
+
+@given(text=texts)
+def test_bpe_joins_to_the_same_text(bpe: BpeSegmenter, text: str) -> None:
+    assert bpe.join(bpe.segment(text)) == text
+
+
+def test_bpe_is_saved_and_opened(bpe: BpeSegmenter, tmp_path: Path) -> None:
+    bpe.save(tmp_path)
+    opened = BpeSegmenter.open(tmp_path, lower_case=False)
+    assert opened.segment("the newest 東京") == bpe.segment("the newest 東京")
+    assert opened.pieces() == bpe.pieces()
+
+
+def test_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_the_alphabet() -> None:
+    vocabulary = Vocabulary.most_frequent(Counter({"b": 2, "a": 2, "c": 3, "d": 1}), len(SPECIALS) + 3)
+    assert vocabulary.pieces == (*SPECIALS, "c", "a", "b")
+
+
+def test_piece_table_numbers_unknown_pieces_and_gives_them_back() -> None:
+    table = PieceTable(Vocabulary(["a", "b"]))
+    ids = table.encode(["a", "x", "y", "x", "<pad>"])
+    assert ids == [5, 7, 8, 7, 9]
+    assert table.decode(ids) == ["a", "x", "y", "x", "<pad>"]
+    assert table.decode([0, 2, 5, 3, UNK]) == ["a", "<unk>"]
+
+
+def test_vectors_ignore_joiners_and_count_numbers_from_the_right(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("a 1 2\n. . . 3 4\n, 5 6\n", "utf-8")
+    vectors = read_vectors(tmp_path / "v.txt", Vocabulary(["a", "￭,", "b", ". . ."]), 2)
+    assert vectors[len(SPECIALS) :].tolist()[:2] == [[1, 2], [5, 6]]
+    assert np.isnan(vectors[len(SPECIALS) + 2]).all()
+    assert vectors[len(SPECIALS) + 3].tolist() == [3, 4]
+    with pytest.raises(InputError, match=r"v.txt:1: expected a word and 5 numbers"):
+        read_vectors(tmp_path / "v.txt", Vocabulary(["a"]), 5)
+
+
+# Prepared corpora -----------------------------------------------------------------------------------------------------
+
+
+def write_splits(folder: Path, records: list[dict[str, object]]) -> None:
+    for split in ("train", "valid", "test"):
+        lines = [json.dumps({**record, "uid": f"{split}-{i}"}) for i, record in enumerate(records)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def config_for(folder: Path, **corpus: object) -> Config:
+    files = {split: str(folder / f"{split}.jsonl") for split in ("train", "valid", "test")}
+    return Config.from_dict({"folder": str(folder / "work"), "corpus": {**files, **corpus}})
+
+
+RECORDS = [
+    {"source": "The cat sat on the mat.", "target": "Cat sits"},
+    {"source": "A zyzzyva ate the mat!", "target": "Zyzzyva eats", "references": ["It eats"]},
+]
+
+
+@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 8}, {"vocabulary_size": 300}])
+def test_corpus_gives_the_texts_back(tmp_path: Path, corpus: dict[str, object]) -> None:
+    write_splits(tmp_path, RECORDS)
+    prepared = prepare(config_for(tmp_path, **corpus))
+    for split in ("train", "valid", "test"):
+        assert prepared.size(split) == 2
+        for i, record in enumerate(prepared.records(split)):
+            assert prepared.text(prepared.sources(split)[i]) == record.source == RECORDS[i]["source"]
+            assert prepared.text(prepared.targets(split)[i]) == record.target
+    assert next(prepared.records("test")).uid == "test-0"
+
+
+def test_long_texts_are_cut_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_splits(tmp_path, RECORDS)
+    prepared = prepare(config_for(tmp_path, segmentation="words", max_source=6))
+    assert prepared.manifest["truncated"]["train sources"] == 1
+    assert prepared.sources("train").lengths.tolist() == [6, 6]
+    assert "train sources: 1 were longer than the limit and were cut." in caplog.text
+
+
+def test_stage_is_run_again_only_when_its_inputs_change(tmp_path: Path) -> None:
+    write_splits(tmp_path, RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    first = prepare(config)
+    made = (first.folder / "manifest.json").stat().st_mtime_ns
+    assert prepare(config).hash == first.hash
+    assert (first.folder / "manifest.json").stat().st_mtime_ns == made
+    write_splits(tmp_path, [*RECORDS, RECORDS[0]])
+    assert prepare(config).size("train") == 3
+    assert prepare(config_for(tmp_path, segmentation="words", lower_case=True)).hash != first.hash
+
+
+def test_damaged_stage_is_made_again(tmp_path: Path) -> None:
+    write_splits(tmp_path, RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    ids = prepare(config).folder / "train.source.ids.npy"
+    ids.write_bytes(ids.read_bytes()[:-4])
+    assert prepare(config).text(prepare(config).sources("train")[1]) == RECORDS[1]["source"]
+
+
+def test_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    write_splits(tmp_path, RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    before = prepare(config)
+    with (tmp_path / "test.jsonl").open("a") as file:
+        file.write("not json\n")
+    with pytest.raises(InputError, match=r"test.jsonl:3: not JSON"):
+        prepare(config)
+    assert Corpus(before.folder).hash == before.hash
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["corpus"]
+
+
+def test_missing_inputs_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`corpus.train` is missing"):
+        prepare(Config.from_dict({"folder": str(tmp_path)}))
+    with pytest.raises(InputError, match=r"train.jsonl: no such file \(named by `corpus.train`\)"):
+        prepare(config_for(tmp_path))

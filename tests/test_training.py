@@ -1,0 +1,284 @@
+"""The whole loop on tasks that can be learnt in seconds."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from test_corpus import write_splits
+
+from exadec.api import load
+from exadec.config import VARIANTS, Config
+from exadec.corpus.prepare import prepare
+from exadec.corpus.vocabulary import Vocabulary
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
+from exadec.loading.loader import Loader
+from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_checkpoint
+from exadec.training.evaluation import Output, decode_split, evaluate, read_outputs, score_style, score_texts
+from exadec.training.optimizer import learning_rate
+from exadec.training.trainer import Interrupted, Trainer, train
+
+SHOUT, WHISPER = "up", "down"
+
+
+def toy_records(count: int, seed: int) -> list[dict[str, object]]:
+    """`name says number`: the name is copied, and the house (`h7`, too rare to be known) decides the word order."""
+    random = np.random.default_rng(seed)
+    records = []
+    for _ in range(count):
+        house, name, number = random.integers(20), f"n{random.integers(12)}", f"k{random.integers(12)}"
+        manner = SHOUT if house % 2 else WHISPER
+        target = f"{manner} {name} {number}" if house % 2 else f"{manner} {number} {name}"
+        records.append({"source": f"house{house} house{house} house{house} {name} {number}", "target": target})
+    return records
+
+
+def toy_config(folder: Path, **training: object) -> Config:
+    files = {split: str(folder / f"{split}.jsonl") for split in ("train", "valid", "test")}
+    return Config.from_dict(
+        {
+            "folder": str(folder / "work"),
+            "corpus": {**files, "segmentation": "words", "pretokenized": True, "vocabulary_size": 31},
+            "model": {"hidden": 16, "embedding": 16, "encoder_layers": 1, "exemplar_hidden": 8, "encoder_dropout": 0.05}
+            | {f"{name}_dropout": 0.05 for name in ("embedding", "output", "bridge", "exemplar")},
+            "training": {"batch_size": 32, "epochs": 12, "learning_rate": 0.02, "evaluation_size": 50, **training},
+            "search": {"beam_size": 2, "max_length": 8},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_splits(folder, toy_records(600, seed=0))
+    lines = [json.dumps({**record, "uid": str(i)}) for i, record in enumerate(toy_records(60, seed=1))]
+    for split in ("valid", "test"):
+        (folder / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
+    return folder
+
+
+def variant_config(toy: Path, variant: str, **training: object) -> Config:
+    return toy_config(toy, **training).replace("model", **VARIANTS[variant])
+
+
+@pytest.fixture(scope="module")
+def runs(toy: Path) -> dict[str, Path]:
+    torch.set_num_threads(1)
+    return {v: train(variant_config(toy, v), toy / v).folder for v in ("seq2seq", "adadec", "adadec+attexp")}
+
+
+def test_adaptive_decoder_learns_manner_and_content(runs: dict[str, Path]) -> None:
+    outputs = evaluate(runs["adadec"])
+    assert score_texts("rougeL", [o.text for o in outputs], [o.references for o in outputs]).value > 95
+    assert read_outputs(runs["adadec"] / "test.outputs.jsonl") == outputs
+
+
+def test_manner_is_out_of_reach_without_the_exemplar(runs: dict[str, Path]) -> None:
+    """The houses are unknown words: a model that does not read exemplars can only guess."""
+    first = [output.text.split()[0] == output.references[0].split()[0] for output in evaluate(runs["seq2seq"])]
+    assert 0.2 < np.mean(first) < 0.8
+
+
+def test_swapping_the_exemplar_swaps_the_manner(runs: dict[str, Path]) -> None:
+    source = "house1 house1 house1 n3 k5"
+    writer = load(runs["adadec"])
+    assert writer.write(source, "up n9 k2").text == "up n3 k5"
+    assert writer.write(source, "down k2 n9").text == "down k5 n3"
+    control = load(runs["seq2seq"])
+    assert control.write(source, "up n9 k2").text == control.write(source, "down k2 n9").text
+
+
+def test_writer_explains_what_it_wrote(runs: dict[str, Path]) -> None:
+    for variant, memory in (("adadec", 5), ("adadec+attexp", 8)):
+        writer = load(runs[variant])
+        generations = writer.write_all(["h h h n3 k5", "house3 n1 k2"], ["up n9 k2", None], n_best=2)
+        first = generations[0]
+        assert first.pieces == [*first.text.split(), "</s>"]
+        assert first.attention.shape == (len(first.pieces), memory)
+        assert len(first.memory) == memory
+        np.testing.assert_allclose(first.attention.sum(axis=1), 1, atol=1e-5)
+        assert first.copy_gate.shape == (len(first.pieces),)
+        assert np.linalg.norm(first.coefficients) == pytest.approx(4.0, rel=1e-4)  # the square root of d = 16
+        assert len(first.alternatives) == 1
+        assert first.similarity is None
+        assert 0 < generations[1].similarity <= 1
+        alone = writer.write("house3 n1 k2")
+        assert alone.text == generations[1].text
+        np.testing.assert_allclose(alone.attention, generations[1].attention, atol=1e-5)
+
+
+def test_writer_refuses_what_it_cannot_use(runs: dict[str, Path]) -> None:
+    writer = load(runs["adadec"])
+    with pytest.raises(InputError, match="has no word the model knows"):
+        writer.write("house1 n1 k1", "xyzzy plugh")
+    with pytest.raises(InputError, match="the source is empty"):
+        writer.write("  ", "up n1 k1")
+    with pytest.raises(ValueError, match="There are 2 sources, but 1 exemplars"):
+        writer.write_all(["a", "b"], ["c"])
+
+
+def test_writer_counts_what_it_cuts(runs: dict[str, Path]) -> None:
+    limit = open_run(runs["adadec"]).config.corpus.max_source
+    assert load(runs["adadec"]).write("n1 " * (limit + 7), "up n1 k1").truncated == 7
+
+
+def test_two_trainings_with_one_seed_are_the_same(toy: Path) -> None:
+    config = variant_config(toy, "adadec", epochs=1)
+    first, second = (load_file(train(config, toy / name).folder / LAST) for name in ("same-1", "same-2"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_resumed_training_equals_uninterrupted_training(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = variant_config(toy, "adadec", epochs=3)
+    whole = train(config, toy / "whole")
+    steps = []
+    step = Trainer._step
+
+    def interrupted_step(self: Trainer, *arguments: object) -> None:
+        step(self, *arguments)
+        steps.append(1)
+        if len(steps) == 27:  # in the second epoch, between two evaluations
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "_step", interrupted_step)
+    with pytest.raises(Interrupted):
+        train(config, toy / "parts")
+    monkeypatch.undo()
+    assert load(toy / "parts").write("house1 n1 k1", "up n1 k1").text is not None
+    resumed = train(config, toy / "parts", resume=True)
+    first, second = load_file(whole.folder / LAST), load_file(resumed.folder / LAST)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    without_time = [[{k: v for k, v in e.items() if k != "seconds"} for e in run.metrics()] for run in (whole, resumed)]
+    assert without_time[0] == without_time[1]
+
+
+def test_metrics_after_the_last_checkpoint_are_dropped_on_resume(toy: Path) -> None:
+    """After a kill, not an interrupt, the file may know of steps that the checkpoint does not."""
+    config = variant_config(toy, "seq2seq", epochs=1)
+    run = train(config, toy / "killed")
+    before = run.metrics()
+    with (run.folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "loss", "step": 10**6, "epoch": 9, "loss": 1.0, "seconds": 1}) + "\n")
+    assert train(config, run.folder, resume=True).metrics() == before
+
+
+def test_ctrl_c_leaves_a_usable_run(toy: Path) -> None:
+    """A real process, a real signal."""
+    config = variant_config(toy, "adadec", epochs=500, patience=500)
+    (toy / "long.yaml").write_text(json.dumps(config.to_dict()), "utf-8")
+    command = [sys.executable, "-m", "exadec", "train", str(toy / "long.yaml"), "--run", str(toy / "ctrl-c")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    metrics = toy / "ctrl-c" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert "--resume goes on" in " ".join(messages.split())
+    assert load(toy / "ctrl-c").write("house1 n1 k1", "up n1 k1").text is not None
+    _, notes = read_checkpoint(toy / "ctrl-c" / LAST)
+    assert notes["position"]["step"] >= 19  # the first line of metrics was there
+
+
+def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path]) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    with pytest.raises(InputError, match="the run exists already; use --resume to go on with it or --force"):
+        train(config, runs["seq2seq"])
+    with pytest.raises(InputError, match="there is no run to resume"):
+        train(config, toy / "absent", resume=True)
+    with pytest.raises(InputError, match="started with another configuration"):
+        train(config, runs["seq2seq"], resume=True)
+    once = train(config, toy / "forced")
+    assert train(config, once.folder, force=True).metrics()[-1]["step"] == 19
+
+
+def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
+    config = variant_config(toy, "seq2seq", epochs=5, patience=2)
+
+    def fake_score(metric: str, texts: list[str], references: list[list[str]]):
+        value = next(scores)
+        return type("Fake", (), {"name": metric, "value": value, "signature": "fake"})
+
+    monkeypatch.setattr("exadec.training.trainer.score_texts", fake_score)
+    run = train(config, toy / "stopped")
+    assert [event["value"] for event in run.metrics() if event["kind"] == "evaluation"] == [10.0, 30.0, 20.0, 25.0]
+    _, notes = read_checkpoint(run.folder / BEST)
+    assert notes["position"]["step"] == 38  # the second of the epochs, 19 batches each
+
+
+def test_checkpoint_from_another_vocabulary_is_refused(toy: Path, runs: dict[str, Path], tmp_path: Path) -> None:
+    run = open_run(runs["seq2seq"])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in run.folder.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    Vocabulary(["other", "words"]).save(folder / "vocabulary.json")
+    with pytest.raises(InputError, match="trained with another vocabulary"):
+        load(folder)
+    save_file({"x": torch.zeros(1)}, folder / BEST)
+    with pytest.raises(InputError, match="not a checkpoint of exadec, or damaged"):
+        load(folder)
+    (folder / BEST).write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="not a checkpoint of exadec, or damaged"):
+        load(folder)
+    (folder / BEST).unlink()
+    with pytest.raises(InputError, match="no such checkpoint"):
+        load(folder)
+    with pytest.raises(InputError, match="not a run folder"):
+        load(tmp_path)
+
+
+def test_corpus_that_has_changed_is_refused(toy: Path, runs: dict[str, Path], tmp_path: Path) -> None:
+    run = open_run(runs["seq2seq"])
+    changed = run.facts | {"corpus": "0" * 64}
+    with pytest.raises(InputError, match="has changed since"):
+        open_corpus(type(run)(run.folder, run.config, changed, run.vocabulary, run.segmenter))
+
+
+def test_every_instance_is_seen_once_an_epoch(toy: Path) -> None:
+    corpus = prepare(toy_config(toy))
+    loader = Loader(corpus, retrieve(corpus), "train", copy_exemplar=False)
+    epochs = [loader.training_batches(32, seed=1, epoch=epoch) for epoch in (0, 1)]
+    for batches in epochs:
+        assert sorted(np.concatenate(batches).tolist()) == list(range(600))
+    assert not all(np.array_equal(a, b) for a, b in zip(*epochs, strict=True))
+
+
+def test_outputs_keep_the_order_of_the_split(toy: Path, runs: dict[str, Path]) -> None:
+    run = open_run(runs["adadec"])
+    corpus = open_corpus(run)
+    outputs = decode_split(run.load_model(), corpus, retrieve(corpus), "test", run.config.search, limit=7)
+    assert [output.source for output in outputs] == [record.source for record in list(corpus.records("test"))[:7]]
+
+
+def test_learning_rate_is_annealed_in_steps() -> None:
+    config = Config.from_dict({"folder": "x"}).training
+    rates = [learning_rate(config, epochs) for epochs in (0, 3.999, 4, 7.9, 8)]
+    assert rates == pytest.approx([0.001, 0.001, 0.0002, 0.0002, 0.00004])
+
+
+def test_style_score_counts_matching_styles() -> None:
+    texts = ["On Friday, Riley won Senegal general election with 67 percent", "something else"]
+    outputs = [Output("u", "s", texts[0], 1.0, ("r",), text, 0.0) for text in texts]
+    assert score_style(outputs).value == 50.0
+
+
+@pytest.mark.parametrize(
+    "settings", [{"cell": "gru"}, {"cell": "elman"}, {"copy": "separate"}, {"input_feeding": True}]
+)
+def test_other_architectures_train_and_write(toy: Path, settings: dict[str, object]) -> None:
+    config = variant_config(toy, "adadec", epochs=1).replace("model", **settings)
+    run = train(config, toy / "-".join(str(value) for value in settings.values()))
+    losses = [event["loss"] for event in run.metrics() if event["kind"] == "loss"]
+    assert all(np.isfinite(losses))
+    assert load(run.folder).write("house1 n1 k1", "up n1 k1").text is not None
