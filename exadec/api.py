@@ -103,7 +103,7 @@ class Writer:
             replace(instance, target=np.array(hypotheses[0].ids, np.int64))
             for (instance, _), hypotheses in zip(encoded, found, strict=True)
         ]
-        batch = collate(finished, size, copy_exemplar)
+        batch = collate(finished, size, copy_exemplar).to(next(self.model.parameters()).device)
         with torch.no_grad():
             mixture = self.model.explain(batch)
             lam = self.model.exemplar_coefficients(batch)
@@ -125,9 +125,11 @@ class Writer:
                     similarity=exemplars[i][1],
                     pieces=[*table.decode(instance.target.tolist()), SPECIALS[EOS]],
                     memory=table.decode(memory.tolist()),
-                    coefficients=None if lam is None else lam[i].squeeze(0).numpy(),
-                    attention=None if mixture.weights is None else mixture.weights[i, :steps, looked_at].numpy(),
-                    copy_gate=None if mixture.log_copy is None else mixture.log_copy[i, :steps].exp().numpy(),
+                    coefficients=None if lam is None else lam[i].squeeze(0).cpu().numpy(),
+                    attention=None
+                    if mixture.weights is None
+                    else mixture.weights[i, :steps].cpu().numpy()[:, looked_at],
+                    copy_gate=None if mixture.log_copy is None else mixture.log_copy[i, :steps].exp().cpu().numpy(),
                     alternatives=texts[1:],
                     truncated=encoded[i][1],
                 )

@@ -65,6 +65,8 @@ def prepare(config: ConfigFile, set_: Overrides = None) -> None:
     facts = corpus.manifest
     counts = ", ".join(f"{count:,} {split}" for split, count in facts["records"].items())
     say(f"{corpus.folder}: {counts} records; {facts['vocabulary']['size']:,} pieces in the vocabulary.")
+    lengths = [facts["pieces"][f"train {side}s"] / facts["records"]["train"] for side in ("source", "target")]
+    say(f"Mean length of training texts in pieces: source {lengths[0]:.1f}, target {lengths[1]:.1f}.")
 
 
 @app.command()
@@ -150,9 +152,9 @@ def generate(
 def score(
     hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one a line.")],
     references: Annotated[list[Path], typer.Option(help="Reference texts, line for line; repeat for more of them.")],
-    metrics: Annotated[str, typer.Option(help="Any of rouge1, rouge2, rouge4, rougeL, bleu, with commas.")] = (
-        "rouge1,rouge2,rougeL,bleu"
-    ),
+    metrics: Annotated[
+        str, typer.Option(help="With commas: rouge1|2|4|L (F1), recall1|2|4|L (at reference length), bleu.")
+    ] = ("rouge1,rouge2,rougeL,bleu"),
     against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
 ) -> None:
     """Score plain text files. Every number comes with its signature and a 95% bootstrap interval."""

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_corpus import write_splits
-from test_training import toy_config, toy_records
+from toys import toy_config, toy_records, write_splits
 
 from exadec.config import Config
 from exadec.training.checkpoint import open_run
@@ -107,6 +106,15 @@ def test_score_of_plain_files(tmp_path: Path) -> None:
     assert "rouge-1|f1" in lines[0]
     assert "p = " in lines[1]
     assert "nrefs:1" in lines[6]
+
+
+def test_recall_at_reference_length(tmp_path: Path) -> None:
+    """Footnote 12: the prediction is cut to the reference's length, and recall is reported."""
+    (tmp_path / "a.txt").write_text("one two three four\n", "utf-8")
+    (tmp_path / "r.txt").write_text("one four\n", "utf-8")
+    done = exadec("score", tmp_path / "a.txt", "--references", tmp_path / "r.txt", "--metrics", "recall1")
+    assert done.stdout.startswith("ROUGE-1 recall 50.00 [")
+    assert "cut:reference-length" in done.stdout
 
 
 def test_interrupted_pipes_are_no_error(run: Path) -> None:

@@ -1,7 +1,6 @@
 """Records, pieces, ids: what goes in comes out, and what is wrong is refused by its line."""
 
 import gzip
-import json
 import lzma
 from collections import Counter
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toys import config_for, write_splits
 
 from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, prepare
@@ -189,17 +189,6 @@ def test_vectors_ignore_joiners_and_count_numbers_from_the_right(tmp_path: Path)
 
 
 # Prepared corpora -----------------------------------------------------------------------------------------------------
-
-
-def write_splits(folder: Path, records: list[dict[str, object]]) -> None:
-    for split in ("train", "valid", "test"):
-        lines = [json.dumps({**record, "uid": f"{split}-{i}"}) for i, record in enumerate(records)]
-        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def config_for(folder: Path, **corpus: object) -> Config:
-    files = {split: str(folder / f"{split}.jsonl") for split in ("train", "valid", "test")}
-    return Config.from_dict({"folder": str(folder / "work"), "corpus": {**files, **corpus}})
 
 
 RECORDS = [

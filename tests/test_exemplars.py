@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_corpus import config_for, write_splits
+from toys import config_for, write_splits
 
 import exadec.exemplars.join as join
 from exadec.corpus.prepare import prepare

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ def imported_parts(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             parts |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("exadec.")}
     return parts
+
+
+def test_every_package_is_shipped() -> None:
+    shipped = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    assert shipped == ["exadec", *sorted(f"exadec.{name}" for name in [*PACKAGES, "configs"])]
 
 
 def test_packages_are_the_ones_of_the_design_in_alphabetical_order() -> None:

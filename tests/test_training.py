@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from test_corpus import write_splits
+from toys import toy_config, toy_records, variant_config, write_splits
 
 from exadec.api import load
-from exadec.config import VARIANTS, Config
+from exadec.config import Config
 from exadec.corpus.prepare import prepare
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
@@ -22,36 +22,8 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.loading.loader import Loader
 from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_checkpoint
 from exadec.training.evaluation import Output, decode_split, evaluate, read_outputs, score_style, score_texts
-from exadec.training.optimizer import learning_rate
-from exadec.training.trainer import Interrupted, Trainer, train
-
-SHOUT, WHISPER = "up", "down"
-
-
-def toy_records(count: int, seed: int) -> list[dict[str, object]]:
-    """`name says number`: the name is copied, and the house (`h7`, too rare to be known) decides the word order."""
-    random = np.random.default_rng(seed)
-    records = []
-    for _ in range(count):
-        house, name, number = random.integers(20), f"n{random.integers(12)}", f"k{random.integers(12)}"
-        manner = SHOUT if house % 2 else WHISPER
-        target = f"{manner} {name} {number}" if house % 2 else f"{manner} {number} {name}"
-        records.append({"source": f"house{house} house{house} house{house} {name} {number}", "target": target})
-    return records
-
-
-def toy_config(folder: Path, **training: object) -> Config:
-    files = {split: str(folder / f"{split}.jsonl") for split in ("train", "valid", "test")}
-    return Config.from_dict(
-        {
-            "folder": str(folder / "work"),
-            "corpus": {**files, "segmentation": "words", "pretokenized": True, "vocabulary_size": 31},
-            "model": {"hidden": 16, "embedding": 16, "encoder_layers": 1, "exemplar_hidden": 8, "encoder_dropout": 0.05}
-            | {f"{name}_dropout": 0.05 for name in ("embedding", "output", "bridge", "exemplar")},
-            "training": {"batch_size": 32, "epochs": 12, "learning_rate": 0.02, "evaluation_size": 50, **training},
-            "search": {"beam_size": 2, "max_length": 8},
-        }
-    )
+from exadec.training.optimizer import build_optimizer, learning_rate
+from exadec.training.trainer import Interrupted, Trainer, build_model, train
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +34,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split in ("valid", "test"):
         (folder / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
     return folder
-
-
-def variant_config(toy: Path, variant: str, **training: object) -> Config:
-    return toy_config(toy, **training).replace("model", **VARIANTS[variant])
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +233,27 @@ def test_learning_rate_is_annealed_in_steps() -> None:
     config = Config.from_dict({"folder": "x"}).training
     rates = [learning_rate(config, epochs) for epochs in (0, 3.999, 4, 7.9, 8)]
     assert rates == pytest.approx([0.001, 0.001, 0.0002, 0.0002, 0.00004])
+
+
+def test_optimizer_is_decoupled_adam_over_all_parameters(toy: Path) -> None:
+    """One step by hand: p ← p - η·0.01·p - η·m̂/(√v̂ + ε), for every parameter, the clipped gradient inside."""
+    config = variant_config(toy, "adadec", epochs=1)
+    corpus = prepare(config)
+    model = build_model(config, corpus)
+    optimizer = build_optimizer(model, config.training)
+    batch = Loader(corpus, retrieve(corpus), "train", copy_exemplar=False).batch(np.arange(8))
+    model(batch).sum().mul(-100).backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.training.clip_norm)
+    assert norm > config.training.clip_norm
+    before = {name: (p.detach().clone(), p.grad.clone()) for name, p in model.named_parameters()}
+    assert sum(grad.square().sum() for _, grad in before.values()).sqrt().item() == pytest.approx(1.0, rel=1e-3)
+    optimizer.step()
+    rate = config.training.learning_rate
+    for name, parameter in model.named_parameters():
+        old, gradient = before[name]
+        # After one step the bias-corrected moments are the gradient and its square.
+        expected = old * (1 - rate * 0.01) - rate * gradient / (gradient.abs() + 1e-8)
+        torch.testing.assert_close(parameter.detach(), expected, rtol=1e-4, atol=1e-6, msg=name)
 
 
 def test_style_score_counts_matching_styles() -> None:

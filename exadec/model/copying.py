@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from exadec.corpus.vocabulary import UNK
 from exadec.model.attention import Memory, attend
 
 _SMALLEST = 1e-30
@@ -31,7 +32,8 @@ class Mixture:
     def of_targets(self, targets: torch.Tensor, memory: Memory) -> torch.Tensor:
         """log p of the given words alone, (B, T) -> (B, T): the mixture over all X words is never built."""
         size = self.vocabulary.shape[2]
-        generated = self.vocabulary.gather(2, targets.clamp(max=size - 1)[:, :, None]).squeeze(2)  # (B, T)
+        known = torch.where(targets < size, targets, UNK)
+        generated = self.vocabulary.gather(2, known[:, :, None]).squeeze(2)  # (B, T)
         if self.log_generate is None or self.log_copy is None or self.weights is None:
             return generated
         generated = generated.masked_fill(targets >= size, -torch.inf)

@@ -38,11 +38,13 @@ class Direction(nn.Module):
         self.layers = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
         self.dropout = SequenceDropout(dropout)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, S, E) -> (B, S, D)
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, S, E) -> the stack's output, and the top layer's own states without what was added; (B, S, D) each."""
+        states = x
         for layer in self.layers:
-            output, _ = layer(self.dropout(x))
-            x = output + x if output.shape == x.shape else output
-        return x
+            states, _ = layer(self.dropout(x))
+            x = states + x if states.shape == x.shape else states
+        return x, states
 
 
 class BiLstmEncoder(nn.Module):
@@ -58,9 +60,9 @@ class BiLstmEncoder(nn.Module):
         self.backwards = Direction(inputs, hidden, layers, dropout)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, S, E) -> positions (B, S, 2D) and last states (B, 2D)."""
-        ahead = self.forwards(x)  # (B, S, D)
-        back = self.backwards(reverse_padded(x, lengths))  # (B, S, D), last word first
+        """(B, S, E) -> positions (B, S, 2D) and the top layer's last hidden states (B, 2D)."""
+        ahead, ahead_states = self.forwards(x)  # (B, S, D)
+        back, back_states = self.backwards(reverse_padded(x, lengths))  # (B, S, D), last word first
         last = (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])  # (B, 1, D)
-        state = torch.cat([ahead.gather(1, last), back.gather(1, last)], dim=2).squeeze(1)  # (B, 2D)
+        state = torch.cat([ahead_states.gather(1, last), back_states.gather(1, last)], dim=2).squeeze(1)  # (B, 2D)
         return torch.cat([ahead, reverse_padded(back, lengths)], dim=2), state

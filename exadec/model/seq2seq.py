@@ -114,6 +114,11 @@ class Seq2seq(nn.Module):
         return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
 
 
+def pick_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
     return torch.arange(size, device=lengths.device) < lengths[:, None]  # (B, size)
 

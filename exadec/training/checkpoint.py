@@ -19,7 +19,7 @@ from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.model.seq2seq import Seq2seq
+from exadec.model.seq2seq import Seq2seq, pick_device
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -37,13 +37,13 @@ class Run:
     segmenter: Segmenter
 
     def load_model(self, name: str = BEST) -> Seq2seq:
-        """The model with the weights of a checkpoint, on the CPU, ready to write."""
+        """The model with the weights of a checkpoint, on the GPU where there is one, ready to write."""
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         model = Seq2seq(self.config.model, len(self.vocabulary), pretrained=_placeholder(self.config, tensors))
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
-        return model.eval()
+        return model.eval().to(pick_device())
 
     def metrics(self) -> list[dict[str, Any]]:
         """Everything training wrote down, in order."""

@@ -20,7 +20,8 @@ from exadec.search.generate import generate_split
 from exadec.textmetrics import Score, bleu, mean_score, rouge
 from exadec.training.checkpoint import open_corpus, open_run
 
-METRICS = ("rouge1", "rouge2", "rouge4", "rougeL", "bleu")
+METRICS = ("rouge1", "rouge2", "rouge4", "rougeL", "recall1", "recall2", "recall4", "recallL", "bleu")
+"""ROUGE F1, ROUGE recall of texts cut to the reference's length (as the paper has it for NYT), BLEU."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ def score_texts(metric: str, texts: Sequence[str], references: Sequence[Sequence
     """One of `METRICS`."""
     if metric == "bleu":
         return bleu(texts, references)
-    measure = metric.removeprefix("rouge")
-    return rouge(texts, references, measures=(measure,))[measure]
+    measure = metric.removeprefix("rouge").removeprefix("recall")
+    recall = metric.startswith("recall")
+    return rouge(texts, references, measures=(measure,), recall_at_reference_length=recall)[measure]
 
 
 def score_style(outputs: Sequence[Output]) -> Score:

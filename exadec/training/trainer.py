@@ -27,7 +27,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
-from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
 from exadec.training.checkpoint import (
     BEST,
     LAST,
@@ -84,7 +84,7 @@ def train(
         raise InputError(f"{folder}: there is no run to resume.")
     corpus = prepare(config, report)
     exemplars = retrieve(corpus, report)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = pick_device()
     if resume:
         run = open_run(folder)
         _refuse_other_inputs(run, config, corpus, exemplars)
@@ -228,9 +228,9 @@ class Trainer:
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         for name, parameter in self.model.named_parameters():
-            moments = {key: tensors.get(f"adam.{key}.{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
-            if moments["step"] is not None:  # a run interrupted before its first step has none
-                self.optimizer.state[parameter] = {key: value.to(self.device) for key, value in moments.items()}
+            self.optimizer.state[parameter] = {
+                key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
+            }
         self.losses = tensors["losses"].to(self.device)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.type == "cuda":

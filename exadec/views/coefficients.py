@@ -77,10 +77,11 @@ def read_coefficients(run: Run, exemplars: Sequence[str]) -> np.ndarray:
             # λ does not depend on the source, but a batch has one.
             instances.append(Instance(np.array([UNK]), np.array(ids), np.array([], np.int64)))
         with torch.no_grad():
-            lam = model.exemplar_coefficients(collate(instances, len(run.vocabulary), copies))
+            batch = collate(instances, len(run.vocabulary), copies).to(next(model.parameters()).device)
+            lam = model.exemplar_coefficients(batch)
         if lam is None:
             raise InputError(f"{run.folder}: the model does not adapt, so it has no coefficients.")
-        rows.append(lam.flatten(1).numpy())
+        rows.append(lam.flatten(1).cpu().numpy())
     return np.concatenate(rows).astype(np.float64)
 
 

@@ -109,9 +109,11 @@ def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
     for run, others in zip(runs[1:], outputs[1:], strict=True):
         _refuse_other_instances(runs[0], outputs[0], run, others)
     styled = all(run.config.corpus.format == "wire" for run in runs)
+    # Work on data-to-text reports ROUGE-4; whoever trained for it wants to see it.
+    orders = ("4", "L") if any(run.config.training.metric == "rouge4" for run in runs) else ("1", "2", "L")
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = _measure(texts, styled)
+        measures = _measure(texts, orders, styled)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
@@ -164,10 +166,10 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
             )
 
 
-def _measure(outputs: Sequence[Output], styled: bool) -> dict[str, Measured]:
+def _measure(outputs: Sequence[Output], orders: Sequence[str], styled: bool) -> dict[str, Measured]:
     texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
-    scores: list[Score] = [*rouge(texts, references).values(), bleu(texts, references)]
+    scores: list[Score] = [*rouge(texts, references, orders).values(), bleu(texts, references)]
     if styled:
         scores.append(score_style(outputs))
     return {score.name: Measured(score, *confidence_interval(score)) for score in scores}

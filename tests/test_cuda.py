@@ -1,0 +1,86 @@
+"""The GPU against the CPU reference: values, all gradients, search, training. Run by hand: `make cuda`."""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import build_small_model, random_batch
+from safetensors.torch import load_file
+from toys import toy_records, variant_config, write_splits
+
+from exadec.config import VARIANTS, SearchConfig
+from exadec.corpus.vocabulary import PAD
+from exadec.search.generate import search_batch
+from exadec.training.checkpoint import LAST
+from exadec.training.evaluation import evaluate, score_texts
+from exadec.training.trainer import train
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize("shape", [{}, {"copy": "separate", "input_feeding": True}, {"cell": "gru"}, {"cell": "elman"}])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, object]) -> None:
+    switches = VARIANTS[variant]
+    reference = build_small_model(**switches, **shape).train()
+    model = copy.deepcopy(reference).cuda()
+    batch = random_batch(9, copy_exemplar=switches["attend_exemplar"])
+    words = batch.target_output != PAD
+    expected, found = reference(batch), model(batch.to(torch.device("cuda")))
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-9, atol=1e-9)
+    expected[words].sum().backward()
+    found[words.cuda()].sum().backward()
+    for (name, mine), (_, theirs) in zip(model.named_parameters(), reference.named_parameters(), strict=True):
+        torch.testing.assert_close(
+            mine.grad.cpu(), theirs.grad, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_search_equals_the_cpu(variant: str) -> None:
+    switches = VARIANTS[variant]
+    model = build_small_model(**switches)
+    batch = random_batch(7, copy_exemplar=switches["attend_exemplar"])
+    config = SearchConfig(beam_size=4, max_length=8, block_ngram=2)
+    expected = search_batch(model, batch, config, n_best=3)
+    found = search_batch(model.cuda(), batch, config, n_best=3)
+    assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cuda")
+    write_splits(folder, toy_records(600, seed=0))
+    return folder
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
+    run = train(variant_config(toy, "adadec", precision=precision), toy / precision)
+    outputs = evaluate(run.folder)
+    assert score_texts("rougeL", [o.text for o in outputs], [o.references for o in outputs]).value > 95
+    losses = [event["loss"] for event in run.metrics() if event["kind"] == "loss"]
+    assert np.isfinite(losses).all()
+
+
+def test_master_weights_stay_in_float32(toy: Path) -> None:
+    run = train(variant_config(toy, "adadec", precision="bfloat16", epochs=1), toy / "master")
+    kinds = {
+        tensor.dtype for key, tensor in load_file(run.folder / LAST).items() if key.startswith(("model.", "adam."))
+    }
+    assert kinds == {torch.float32}
+
+
+def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
+    """The same seed and data: after an epoch the two losses differ by rounding, not by kind."""
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        config = variant_config(toy, "adadec", precision=precision, epochs=2)
+        run = train(config, toy / f"near-{precision}")
+        losses.append([event["loss"] for event in run.metrics() if event["kind"] == "loss"][-1])
+    assert losses[1] == pytest.approx(losses[0], rel=0.25)

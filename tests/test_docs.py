@@ -1,0 +1,132 @@
+"""The map from the paper to the code: every name on it exists, and nothing of the paper is left out."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from exadec.cli import app
+from exadec.config import VARIANTS, Config, known_keys
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "paper_map.md").read_text("utf-8")
+SPANS = list(dict.fromkeys(re.findall(r"`([^`\n]+)`", TEXT)))
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
+
+REFERENCES = [span for span in SPANS if "::" in span]
+PATHS = [span for span in SPANS if "/" in span and "::" not in span and not span.startswith("exadec ")]
+KEYS = [span for span in SPANS if re.fullmatch(r"[a-z_]+\.[a-z_]+", span)]
+COMMANDS = [span for span in SPANS if span.startswith("exadec ")]
+
+
+@cache
+def names_defined_in(path: Path) -> set[str]:
+    """Classes, functions and variables of a module, and `Class.member` for what a class defines."""
+    names: set[str] = set()
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                collect(node.body, f"{prefix}{node.name}.")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    collect(ast.parse(path.read_text("utf-8")).body, "")
+    return names
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_name_exists(reference: str) -> None:
+    path, _, name = reference.partition("::")
+    assert (ROOT / path).is_file()
+    assert name in names_defined_in(ROOT / path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_path_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_key_exists(key: str) -> None:
+    assert key in known_keys()
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_command_exists_with_its_options(line: str) -> None:
+    _, verb, *arguments = line.split()
+    commands = typer.main.get_command(app).commands
+    assert verb in commands
+    options = {option for parameter in commands[verb].params for option in parameter.opts}
+    assert {argument for argument in arguments if argument.startswith("--")} <= options
+    if "--variant" in arguments:
+        assert arguments[arguments.index("--variant") + 1 :][:1] in [[], *([variant] for variant in VARIANTS)]
+
+
+def test_tests_are_named_as_tests_and_code_as_code() -> None:
+    """A last cell is about tests: what it refers to lies in tests/, and is collected by pytest."""
+    for cells in ROWS:
+        for reference in re.findall(r"`([^`]+::[^`]+)`", cells[-1]):
+            assert re.match(r"tests/test_\w+\.py::test_", reference), reference
+        for cell in cells[:-1]:
+            assert "`tests/" not in cell, cell
+
+
+def test_every_row_has_as_many_cells_as_its_header() -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE)
+    assert len(tables) >= 12
+    for table in tables:
+        header, rule, *rows = table.splitlines()
+        assert set(rule) == {"|", "-"}
+        assert rows
+        for row in rows:
+            assert row.count("|") == header.count("|"), row
+            assert all(cell.strip() for cell in row.strip("|").split("|")), row
+
+
+def numbers(pattern: str) -> set[int]:
+    """The numbers that a pattern finds in the first cells of rows."""
+    return {int(number) for cells in ROWS for number in re.findall(pattern, cells[0])}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        (r"\((\d+)[ab]?\)", 11),  # equations
+        (r"^footnote (\d+)", 14),
+        (r"^Table (\d+)", 4),
+        (r"^Figure (\d+)", 3),
+        (r"^Algorithm (\d+)", 1),
+        (r"^(\d+)$", 24),  # where the paper is silent
+    ],
+    ids=["equations", "footnotes", "tables", "figures", "algorithms", "questions"],
+)
+def test_nothing_of_the_paper_is_left_out(pattern: str, count: int) -> None:
+    assert numbers(pattern) == set(range(1, count + 1))
+
+
+def test_appendix_values_are_those_of_the_files() -> None:
+    configs = [Config.load(ROOT / "configs" / f"{name}.yaml") for name in ("gigaword", "nyt", "wikibio")]
+    compared = 0
+    for cells in ROWS:
+        if len(cells) == 5 and cells[1].strip("`") in KEYS and cells[2].strip("`") not in KEYS:
+            section, name = cells[1].strip("`").split(".")
+            found = [getattr(getattr(config, section), name) for config in configs]
+            assert [yaml.safe_load(cell) for cell in cells[2:]] == found, cells[1]
+            compared += 1
+    assert compared >= 25
+
+
+def test_the_page_is_not_empty() -> None:
+    tests = [reference for reference in REFERENCES if reference.startswith("tests/")]
+    assert len(tests) >= 40
+    assert len(REFERENCES) - len(tests) >= 45
+    assert len(KEYS) >= 35
+    assert len(COMMANDS) >= 10
+    assert {f"configs/{name}.yaml" for name in ("gigaword", "nyt", "wikibio", "wire")} <= set(PATHS)
