@@ -151,6 +151,6 @@ class Writer:
         return Instance(np.array(ids), manner, np.array([], np.int64)), max(0, len(pieces) - corpus.max_source)
 
 
-def load(folder: Path | str) -> Writer:
-    """Open a run for writing."""
-    return Writer(open_run(Path(folder)))
+def load(folder: Path | str, overrides: Sequence[str] = ()) -> Writer:
+    """Open a run for writing. `overrides` change how it searches, such as `search.beam_size=1` for greedy search."""
+    return Writer(open_run(Path(folder), overrides))

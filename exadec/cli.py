@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.logging import RichHandler
 
 from exadec.config import VARIANTS, Config
 from exadec.corpus.record import decode_lines, read_lines
@@ -120,17 +119,20 @@ def generate(
     split: Annotated[str | None, typer.Option(help="Write for this split of the run's corpus, not for stdin.")] = None,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines with exemplar, score and similarity.")] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="search.KEY=VALUE", help="Search otherwise than in training.")
+    ] = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
     """
     if split is not None:
-        _generate_split(run, split)
+        _generate_split(run, split, set_ or [])
         return
     from exadec.api import load
 
-    writer = load(run)
+    writer = load(run, set_ or [])
     if not 1 <= n_best <= writer.run.config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
     truncated = 0
@@ -215,32 +217,35 @@ def swap(
 
 def main() -> None:
     """Run the command; what a user can mend is one line on stderr and exit status 2, never a traceback."""
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(message)s",
-        handlers=[RichHandler(console=messages, show_time=False, show_path=False)],
-    )
+    logging.basicConfig(level=logging.WARNING, handlers=[_Messages()])
     try:
         app()
-    except InputError as error:
-        say(f"exadec: {error}", style="red")
-        sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         sys.stderr.close()
         sys.exit(0)
+    except (InputError, OSError) as error:
+        say(f"exadec: {error}", style="red")
+        sys.exit(2)
     except KeyboardInterrupt:
         say("exadec: interrupted.")
         sys.exit(130)
 
 
-def _generate_split(run: Path, split: str) -> None:
+class _Messages(logging.Handler):
+    """The library's warnings, as messages beside the progress bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"exadec: {record.getMessage()}", style="yellow")
+
+
+def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
     from exadec.corpus.prepare import SPLITS
     from exadec.training.evaluation import evaluate
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, lambda done: display.report(f"writing for {split}", done))
+        outputs = evaluate(run, split, overrides, lambda done: display.report(f"writing for {split}", done))
     for output in outputs:
         print(output.text)
     say(f"{run / f'{split}.outputs.jsonl'}: {len(outputs):,} texts with sources, exemplars and references.")

@@ -90,14 +90,18 @@ def _train_side_by_side(configs: dict[str, Config], runs: dict[str, Path], conso
             for variant, config in configs.items()
         }
         waiting: set[Future[None]] = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-                progress.update(tasks[futures[future]], completed=1.0, note="trained, test set written")
-            for future in waiting:
-                variant = futures[future]
-                _follow(progress, tasks[variant], runs[variant] / METRICS, configs[variant].training.epochs)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                    progress.update(tasks[futures[future]], completed=1.0, note="trained, test set written")
+                for future in waiting:
+                    variant = futures[future]
+                    _follow(progress, tasks[variant], runs[variant] / METRICS, configs[variant].training.epochs)
+        except BaseException:  # Ctrl-C, too: models that have not been started must not be
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _follow(progress: Progress, task: TaskID, metrics: Path, epochs: int) -> None:

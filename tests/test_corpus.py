@@ -15,6 +15,7 @@ from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, prepare
 from exadec.corpus.record import Record, linearize, read_records, write_records
 from exadec.corpus.segment import JOINER, BpeSegmenter, WordSegmenter
+from exadec.corpus.stage import hash_file
 from exadec.corpus.vectors import read_vectors
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
 from exadec.errors import InputError
@@ -227,6 +228,15 @@ def test_stage_is_run_again_only_when_its_inputs_change(tmp_path: Path) -> None:
     write_splits(tmp_path, [*RECORDS, RECORDS[0]])
     assert prepare(config).size("train") == 3
     assert prepare(config_for(tmp_path, segmentation="words", lower_case=True)).hash != first.hash
+
+
+def test_manifest_holds_the_hashes_of_inputs_and_files(tmp_path: Path) -> None:
+    write_splits(tmp_path, RECORDS)
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    assert corpus.manifest["inputs"]["train"] == hash_file(tmp_path / "train.jsonl")
+    for name, facts in corpus.manifest["files"].items():
+        assert facts["sha256"] == hash_file(corpus.folder / name)
+    assert {"vocabulary.json", "train.source.ids.npy", "test.target.offsets.npy"} <= corpus.manifest["files"].keys()
 
 
 def test_damaged_stage_is_made_again(tmp_path: Path) -> None:

@@ -114,9 +114,9 @@ def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
 def prepare(config: Config, report: Report = silent) -> Corpus:
     """Make the corpus of a configuration, or open it when it is there and its inputs have not changed."""
     folder = corpus_folder(config)
-    key = hash_value({"format": FORMAT, "config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)})
+    facts: dict[str, Any] = {"config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)}
+    key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
-        facts: dict[str, Any] = {"config": asdict(config.corpus)}
         with rebuild(folder, key, facts) as draft:
             facts["records"] = {
                 split: write_records(draft / f"{split}.jsonl", _counted(records, f"reading {split}", report))

@@ -45,9 +45,10 @@ def is_fresh(folder: Path, key: str) -> bool:
     if not (folder / MANIFEST).is_file():
         return False
     manifest = read_manifest(folder)
-    sizes = manifest.get("sizes", {})
+    # Sizes are checked each time and find truncation; the content hashes are there for whoever doubts more.
     return manifest.get("key") == key and all(
-        (folder / name).is_file() and (folder / name).stat().st_size == size for name, size in sizes.items()
+        (folder / name).is_file() and (folder / name).stat().st_size == facts["bytes"]
+        for name, facts in manifest.get("files", {}).items()
     )
 
 
@@ -61,8 +62,10 @@ def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield draft
-        sizes = {str(path.relative_to(draft)): path.stat().st_size for path in sorted(draft.rglob("*"))}
-        manifest = {"key": key, "sizes": sizes, **facts}
+        files = {
+            path.name: {"bytes": path.stat().st_size, "sha256": hash_file(path)} for path in sorted(draft.iterdir())
+        }
+        manifest = {"key": key, "files": files, **facts}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)

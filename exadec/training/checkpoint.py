@@ -5,6 +5,7 @@ In: a model and what training knows. Out: files from which the model can be load
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,15 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
     return open_run(folder)
 
 
-def open_run(folder: Path) -> Run:
-    """Open a run, refusing a folder that is none."""
+def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
+    """Open a run, refusing a folder that is none. `overrides` may change how it searches: `search.key=value`."""
+    for override in overrides:
+        if not override.startswith("search."):
+            raise InputError(f"a trained run can change its search.* settings only, but got {override!r}.")
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
-    config = Config.load(folder / CONFIG)
+    config = Config.load(folder / CONFIG, overrides)
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except json.JSONDecodeError:

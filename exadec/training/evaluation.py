@@ -81,10 +81,16 @@ def decode_split(
 
 
 def evaluate(
-    folder: Path | str, split: str = "test", report: Callable[[int], None] = lambda done: None
+    folder: Path | str,
+    split: str = "test",
+    overrides: Sequence[str] = (),
+    report: Callable[[int], None] = lambda done: None,
 ) -> list[Output]:
-    """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run."""
-    run = open_run(Path(folder))
+    """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
+
+    `overrides` change how it is searched: `search.key=value`.
+    """
+    run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
     exemplars = open_exemplars(corpus, corpus.folder.parent / "exemplars")
     if exemplars.hash != run.facts["exemplars"]:

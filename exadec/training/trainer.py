@@ -84,17 +84,17 @@ def train(
         raise InputError(f"{folder}: there is no run to resume.")
     corpus = prepare(config, report)
     exemplars = retrieve(corpus, report)
-    device = pick_device()
+    model = build_model(config, corpus).to(pick_device())  # before the run's folder, so that a failure leaves none
     if resume:
         run = open_run(folder)
         _refuse_other_inputs(run, config, corpus, exemplars)
-        trainer = Trainer(run, corpus, exemplars, device, observe)
-        trainer.restore()
     else:
-        if force and folder.exists():
+        if folder.exists():
             shutil.rmtree(folder)
         run = create_run(folder, config, corpus, {"exemplars": exemplars.hash, "variant": config.model.variant})
-        trainer = Trainer(run, corpus, exemplars, device, observe)
+    trainer = Trainer(run, model, corpus, exemplars, observe)
+    if resume:
+        trainer.restore()
     trainer.run_epochs()
     return run
 
@@ -102,14 +102,14 @@ def train(
 class Trainer:
     """Holds the model, the optimiser and the position while a run is being trained."""
 
-    def __init__(self, run: Run, corpus: Corpus, exemplars: ExemplarMap, device: torch.device, observe: Observer):
-        self.run, self.corpus, self.exemplars, self.device, self.observe = run, corpus, exemplars, device, observe
+    def __init__(self, run: Run, model: Seq2seq, corpus: Corpus, exemplars: ExemplarMap, observe: Observer):
+        self.run, self.model, self.corpus, self.exemplars, self.observe = run, model, corpus, exemplars, observe
         self.config = run.config.training
-        self.model = build_model(run.config, corpus).to(device)
-        self.optimizer = build_optimizer(self.model, self.config)
+        self.device = next(model.parameters()).device
+        self.optimizer = build_optimizer(model, self.config)
         self.loader = Loader(corpus, exemplars, "train", run.config.model.attend_exemplar)
         self.position = Position()
-        self.losses = torch.zeros(2, device=device, dtype=torch.float64)
+        self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words since the last line of metrics."""
 
     def run_epochs(self) -> None:
