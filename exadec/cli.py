@@ -50,8 +50,13 @@ def demo(
 ) -> None:
     """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
     from exadec.demo import run_demo
+    from exadec.training.trainer import Interrupted
 
-    run_demo(folder, set_ or [], force, messages)
+    try:
+        run_demo(folder, set_ or [], force, messages)
+    except Interrupted:
+        say("Interrupted. The same command goes on with the models that are not finished.")
+        raise typer.Exit(130) from None
 
 
 @app.command()
@@ -226,9 +231,6 @@ def main() -> None:
     except (InputError, OSError) as error:
         say(f"exadec: {error}", style="red")
         sys.exit(2)
-    except KeyboardInterrupt:
-        say("exadec: interrupted.")
-        sys.exit(130)
 
 
 class _Messages(logging.Handler):

@@ -6,10 +6,11 @@ In: nothing but a folder. Out: four trained models, their scores, three exemplar
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from exadec.display import Display, describe, make_progress
 from exadec.exemplars.retrieve import retrieve
 from exadec.training.checkpoint import METRICS, open_run
 from exadec.training.evaluation import evaluate
-from exadec.training.trainer import train
+from exadec.training.trainer import Interrupted, train
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs, render_table
 from exadec.views.swap import pick_swaps, render_swap
@@ -75,33 +76,40 @@ def is_finished(run: Path, config: Config) -> bool:
 def train_and_evaluate(config: Config, folder: Path, threads: int) -> None:
     """The work of one process: a run, and its outputs for the test set."""
     torch.set_num_threads(threads)
-    train(config, folder, force=True)
-    evaluate(folder)
+    try:
+        train(config, folder, force=True)
+        evaluate(folder)
+    except (Interrupted, KeyboardInterrupt):
+        sys.exit(130)
 
 
 def _train_side_by_side(configs: dict[str, Config], runs: dict[str, Path], console: Console) -> None:
     threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
+    waiting, running = list(configs), dict[str, BaseProcess]()
     for variant in configs:
         shutil.rmtree(runs[variant], ignore_errors=True)  # an earlier run's metrics must not be taken for this one's
-    with make_progress(console) as progress, ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn")) as pool:
+    with make_progress(console) as progress:
         tasks = {variant: progress.add_task(variant, total=1.0, start=False, note="waiting") for variant in configs}
-        futures = {
-            pool.submit(train_and_evaluate, config, runs[variant], threads): variant
-            for variant, config in configs.items()
-        }
-        waiting: set[Future[None]] = set(futures)
         try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                    progress.update(tasks[futures[future]], completed=1.0, note="trained, test set written")
-                for future in waiting:
-                    variant = futures[future]
+            while waiting or running:
+                while waiting and len(running) < AT_ONCE:
+                    variant = waiting.pop(0)
+                    arguments = (configs[variant], runs[variant], threads)
+                    running[variant] = get_context("spawn").Process(target=train_and_evaluate, args=arguments)
+                    running[variant].start()
+                time.sleep(0.5)
+                for variant, process in list(running.items()):
                     _follow(progress, tasks[variant], runs[variant] / METRICS, configs[variant].training.epochs)
-        except BaseException:  # Ctrl-C, too: models that have not been started must not be
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+                    if not process.is_alive():
+                        del running[variant]
+                        if process.exitcode:
+                            raise RuntimeError(f"training of {variant} ended with status {process.exitcode}.")
+                        progress.update(tasks[variant], completed=1.0, note="trained, test set written")
+        except KeyboardInterrupt:  # the running models have been told, too, and finish their step
+            raise Interrupted from None
+        finally:
+            for process in running.values():
+                process.join()
 
 
 def _follow(progress: Progress, task: TaskID, metrics: Path, epochs: int) -> None:

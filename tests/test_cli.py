@@ -1,11 +1,15 @@
 """The command line as a user meets it: real processes, pipes, and one clear line for every mistake."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from toys import toy_config, toy_records, write_splits
 
 from exadec.config import Config
@@ -127,6 +131,22 @@ def test_interrupted_pipes_are_no_error(run: Path) -> None:
     assert "BrokenPipe" not in done.stderr
 
 
+def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> None:
+    sizes = ["corpus.wire_train=4000", "corpus.wire_outlets=200", "corpus.wire_heldout=20"]
+    settings = [part for size in sizes for part in ("--set", size)]
+    command = [sys.executable, "-m", "exadec", "demo", "--folder", str(tmp_path / "demo"), *settings]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    started = [tmp_path / "demo" / variant / "metrics.jsonl" for variant in ("seq2seq", "attexp")]
+    deadline = time.monotonic() + 120
+    while not all(path.is_file() for path in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130, shown
+    assert "The same command goes on with the models that are not finished." in shown
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["attexp", "corpus", "exemplars", "seq2seq"]
+
+
 def test_help_teaches() -> None:
     done = exadec("--help")
     assert done.returncode == 0
@@ -155,6 +175,11 @@ def test_help_teaches() -> None:
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
         (["generate", "run", "--set", "model.hidden=3"], "a trained run can change its search.* settings only"),
         (["train", "toy.yaml", "--run", "toy.yaml/run"], "Not a directory"),
+        pytest.param(
+            ["train", "toy.yaml", "--run", "new", "--set", "training.precision=bfloat16"],
+            "`training.precision` is bfloat16, which needs a GPU",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
         (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
         (["report", "run", "--split", "valid"], "valid.outputs.jsonl: no such file"),
         (["score", "absent.txt", "--references", "r.txt"], "absent.txt: no such file."),

@@ -78,6 +78,8 @@ def train(
 ) -> Run:
     """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped."""
     folder = Path(folder)
+    if config.training.precision == "bfloat16" and pick_device().type == "cpu":
+        raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     if folder.exists() and not (resume or force):
         raise InputError(f"{folder}: the run exists already; use --resume to go on with it or --force to replace it.")
     if resume and not folder.exists():
