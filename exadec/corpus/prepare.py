@@ -7,7 +7,7 @@ import json
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
@@ -168,13 +168,17 @@ def _encode_splits(config: CorpusConfig, folder: Path, report: Report) -> dict[s
     truncated: dict[str, int] = {}
     pieces: dict[str, int] = {}
     for split in SPLITS:
-        for side, limit in (("source", config.max_source), ("target", config.max_target)):
-            texts = (getattr(record, side) for record in read_records(folder / f"{split}.jsonl"))
-            ids, offsets, cut = _encode(texts, segmenter, table, limit, f"encoding {split} {side}s", report)
-            np.save(folder / f"{split}.{side}.ids.npy", ids)
-            np.save(folder / f"{split}.{side}.offsets.npy", offsets)
-            truncated[f"{split} {side}s"] = cut
-            pieces[f"{split} {side}s"] = len(ids)
+        sides = {"source": _Encoder(config.max_source), "target": _Encoder(config.max_target)}
+        records = read_records(folder / f"{split}.jsonl")
+        while chunk := list(islice(records, _CHUNK)):
+            for side, encoder in sides.items():
+                encoder.add(segmenter.encode_all([getattr(record, side) for record in chunk], table))
+            report(f"encoding {split}", len(sides["source"].offsets) - 1)
+        for side, encoder in sides.items():
+            np.save(folder / f"{split}.{side}.ids.npy", np.frombuffer(encoder.ids, np.int32))
+            np.save(folder / f"{split}.{side}.offsets.npy", np.frombuffer(encoder.offsets, np.int64))
+            truncated[f"{split} {side}s"] = encoder.cut
+            pieces[f"{split} {side}s"] = len(encoder.ids)
     (folder / "unknown.json").write_text(json.dumps(table.unknown, ensure_ascii=False), encoding="utf-8")
     return {
         "vocabulary": {"size": len(vocabulary), "hash": vocabulary.hash(), "unknown_types": len(table.unknown)},
@@ -197,15 +201,16 @@ def _learn_pieces(config: CorpusConfig, folder: Path, report: Report) -> tuple[S
     return words, Vocabulary.most_frequent(counts, config.vocabulary_size)
 
 
-def _encode(
-    texts: Iterator[str], segmenter: Segmenter, table: PieceTable, limit: int, what: str, report: Report
-) -> tuple[np.ndarray, np.ndarray, int]:
-    ids, offsets, cut = array("i"), array("q", [0]), 0
-    while chunk := list(islice(texts, _CHUNK)):
-        for pieces in segmenter.segment_all(chunk):
-            cut += len(pieces) > limit
+class _Encoder:
+    """Id sequences on their way into one array."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self.ids, self.offsets, self.cut = array("i"), array("q", [0]), 0
+
+    def add(self, sequences: Iterable[list[int]]) -> None:
+        for sequence in sequences:
+            self.cut += len(sequence) > self.limit
             # No sequence is empty: text of no pieces at all counts as one unknown word.
-            ids.extend(table.encode(pieces[:limit]) or [UNK])
-            offsets.append(len(ids))
-        report(what, len(offsets) - 1)
-    return np.frombuffer(ids, dtype=np.int32), np.frombuffer(offsets, dtype=np.int64), cut
+            self.ids.extend(sequence[: self.limit] or [UNK])
+            self.offsets.append(len(self.ids))

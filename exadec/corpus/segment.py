@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from exadec.corpus.vocabulary import SPECIALS, PieceTable
 from exadec.errors import InputError
 
 JOINER = "￭"
@@ -25,7 +26,9 @@ class Segmenter(Protocol):
 
     def segment(self, text: str) -> list[str]: ...
 
-    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]: ...
+    def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
+        """Ids of many texts at once, as `table` numbers the pieces."""
+        ...
 
     def join(self, pieces: Iterable[str]) -> str: ...
 
@@ -52,8 +55,8 @@ class WordSegmenter:
             end = match.end()
         return pieces
 
-    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        return map(self.segment, texts)
+    def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
+        return (table.encode(self.segment(text)) for text in texts)
 
     def join(self, pieces: Iterable[str]) -> str:
         return " ".join(pieces).replace(" " + JOINER, "").removeprefix(JOINER)
@@ -90,12 +93,15 @@ class BpeSegmenter:
         return BpeSegmenter(Tokenizer.from_file(str(folder / BpeSegmenter.FILE)), lower_case)
 
     def segment(self, text: str) -> list[str]:
-        return next(self.segment_all([text]))
+        pieces: list[str] = self.tokenizer.encode(text.lower() if self.lower_case else text).tokens
+        return pieces
 
-    def segment_all(self, texts: Sequence[str]) -> Iterator[list[str]]:
+    def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
         if self.lower_case:
             texts = [text.lower() for text in texts]
-        return (encoding.tokens for encoding in self.tokenizer.encode_batch(texts))
+        # The vocabulary is this tokenizer's, in its order, behind the special symbols: no piece need become a string.
+        first = len(SPECIALS)
+        return ([number + first for number in encoding.ids] for encoding in self.tokenizer.encode_batch_fast(texts))
 
     def join(self, pieces: Iterable[str]) -> str:
         text: str = self.tokenizer.decoder.decode(list(pieces))
