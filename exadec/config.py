@@ -51,8 +51,10 @@ def _require(condition: bool, key: str, rule: str, value: object) -> None:
 class CorpusConfig:
     """Which data, and how text becomes pieces."""
 
-    format: Literal["records", "wire"] = "records"
-    """`records`: JSONL, TSV or CSV files named below; `wire`: the embedded generated news wire."""
+    format: Literal["records", "wire", "gigaword", "nyt", "wikibio", "e2e", "webnlg"] = "records"
+    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published."""
+    source_folder: str | None = None
+    """Where a published data set lies, as its publisher laid it out."""
     train: str | None = None
     """Training records."""
     valid: str | None = None

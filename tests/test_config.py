@@ -11,8 +11,12 @@ from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
 
 
-def test_four_configurations_come_with_exadec() -> None:
-    assert [path.stem for path in CONFIGS] == ["gigaword", "nyt", "wikibio", "wire"]
+PAPER = [path for path in CONFIGS if path.stem in ("gigaword", "nyt", "wikibio")]
+
+
+def test_eight_configurations_come_with_exadec() -> None:
+    expected = ["e2e", "elife", "gigaword", "movies", "news", "nyt", "wikibio", "wire"]
+    assert [path.stem for path in CONFIGS] == expected
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -32,7 +36,7 @@ def test_every_value_says_where_it_comes_from(path: Path) -> None:
 
 def test_appendix_in_numbers() -> None:
     """Appendix A, read from the paper: the same numbers stand in the files."""
-    gigaword, nyt, wikibio = (Config.load(path) for path in CONFIGS[:3])
+    gigaword, nyt, wikibio = (Config.load(path) for path in PAPER)
     for config in (gigaword, nyt, wikibio):
         training, search = config.training, config.search
         assert (training.batch_size, training.epochs, training.learning_rate) == (64, 20, 0.001)
@@ -77,7 +81,7 @@ def test_appendix_in_numbers() -> None:
 )
 def test_bad_value_is_refused_by_name(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        Config.load(CONFIGS[0], [override])
+        Config.load(PAPER[0], [override])
     assert "\n" not in str(caught.value)
 
 
@@ -91,6 +95,16 @@ def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path
     assert config.search.block_ngram == 3
     assert config.training.learning_rate == 0.001
     assert config.model.rank == 7
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+def test_released_preset_takes_effect_on_the_papers_data_sets(path: Path) -> None:
+    released = Config.load(path, ["preset=released"])
+    assert released.model.input_feeding
+    assert released.model.exemplar_layer
+    assert released.model.linear_attention_layer
+    assert released.model.copy == "separate"
+    assert released.search.block_ngram == 3
 
 
 @pytest.mark.parametrize(
@@ -111,7 +125,7 @@ def test_bad_file_is_refused(tmp_path: Path, content: str, message: str) -> None
 
 
 def test_defaults_are_the_papers_gigaword_values() -> None:
-    shipped = yaml.safe_load(CONFIGS[0].read_text("utf-8"))
+    shipped = yaml.safe_load(PAPER[0].read_text("utf-8"))
     for key, value in shipped["model"].items():
         assert getattr(ModelConfig(), key) == value, key
 

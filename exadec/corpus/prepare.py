@@ -21,6 +21,7 @@ from exadec.corpus import wire, wire_lexicon
 from exadec.corpus.record import Record, read_records, write_records
 from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.tables import READERS, published_files
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
 from exadec.errors import InputError
 
@@ -134,6 +135,9 @@ def _input_hashes(config: CorpusConfig) -> dict[str, str]:
     if config.format == "wire":
         # The generator is the input: another version of it makes another corpus.
         return {module.__name__: hash_file(Path(str(module.__file__))) for module in (wire, wire_lexicon)}
+    if config.format != "records":
+        folder = _source_folder(config)
+        return {str(path.relative_to(folder)): hash_file(path) for path in published_files(config.format, folder)}
     hashes = {}
     for split in SPLITS:
         name = getattr(config, split)
@@ -150,7 +154,18 @@ def _read_splits(config: CorpusConfig) -> dict[str, Iterator[Record]]:
         sizes = {"train": config.wire_train, "valid": config.wire_heldout, "test": config.wire_heldout}
         generated = wire.generate(config.wire_seed, sizes, config.wire_outlets)
         return {split: iter(records) for split, records in generated.items()}
+    if config.format != "records":
+        return {split: READERS[config.format](_source_folder(config), split) for split in SPLITS}
     return {split: read_records(Path(getattr(config, split))) for split in SPLITS}
+
+
+def _source_folder(config: CorpusConfig) -> Path:
+    if config.source_folder is None:
+        raise ConfigError(f"`corpus.source_folder` is missing: say where the {config.format} files lie.")
+    folder = Path(config.source_folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder (named by `corpus.source_folder`).")
+    return folder
 
 
 def _counted(records: Iterator[Record], what: str, report: Report) -> Iterator[Record]:
