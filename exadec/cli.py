@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from exadec.config import VARIANTS, Config
-from exadec.corpus.record import decode_lines, read_lines
+from exadec.corpus.record import decode_lines, is_text_file, read_lines, read_records
 from exadec.display import Display
 from exadec.errors import InputError
 
@@ -158,32 +158,59 @@ def generate(
 @app.command()
 def score(
     hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one a line.")],
-    references: Annotated[list[Path], typer.Option(help="Reference texts, line for line; repeat for more of them.")],
+    references: Annotated[
+        list[Path],
+        typer.Option(help="References, line for line (repeat for more), or records (.jsonl, .tsv, .csv) with tables."),
+    ],
     metrics: Annotated[
-        str, typer.Option(help="With commas: rouge1|2|4|L (F1), recall1|2|4|L (at reference length), bleu.")
-    ] = ("rouge1,rouge2,rougeL,bleu"),
+        str, typer.Option(help="With commas: rouge1|2|4|L (F1), recall1|2|4|L (at reference length), bleu, parent.")
+    ] = "rouge1,rouge2,rougeL,bleu",
     against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
+    stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, as the option -m of its script does.")] = True,
 ) -> None:
-    """Score plain text files. Every number comes with its signature and a 95% bootstrap interval."""
-    from exadec.textmetrics import compare, confidence_interval
-    from exadec.training.evaluation import METRICS, score_texts
+    """Score plain text files. Every number comes with its signature and a 95% bootstrap interval.
+
+    exadec score system.txt --references gold.txt --against baseline.txt
+    """
+    from exadec.textmetrics import compare, confidence_interval, looks_tokenized
+    from exadec.textmetrics.metrics import METRICS, score_all
 
     names = [name.strip() for name in metrics.split(",")]
     for name in names:
         if name not in METRICS:
             raise InputError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
     texts = _text_lines(hypotheses)
-    grouped = list(zip(*(_aligned_lines(path, hypotheses, len(texts)) for path in references), strict=True))
+    grouped, tables = _read_references(references, hypotheses, len(texts))
+    if tables is None and any(name.startswith("parent") for name in names):
+        raise InputError("parent needs tables: give --references as records with a 'table' each.")
+    if "bleu" in names and looks_tokenized(text for group in grouped for text in group):
+        names.insert(names.index("bleu") + 1, "bleu_tokenised")  # published work has both readings
     others = None if against is None else _aligned_lines(against, hypotheses, len(texts))
-    for name in names:
-        result = score_texts(name, texts, grouped)
+    baselines = [None] * len(names) if others is None else score_all(names, others, grouped, tables, stem)
+    for result, other in zip(score_all(names, texts, grouped, tables, stem), baselines, strict=True):
         low, high = confidence_interval(result)
         print(f"{result.name} {result.value:.2f} [{low:.2f}, {high:.2f}]  {result.signature}")
-        if others is not None:
-            other = score_texts(name, others, grouped)
+        if other is not None:
             paired = compare(result, other)
             interval = f"[{paired.low:+.2f}, {paired.high:+.2f}]"
             print(f"  against {other.value:.2f}: {paired.difference:+.2f} {interval}, p = {paired.p_value:.4f}")
+
+
+@app.command()
+def inspect(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="Prepared corpus, or the CONFIG it was made from.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON.")] = False,
+) -> None:
+    """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
+    from exadec.corpus.prepare import corpus_folder
+    from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
+
+    folder = corpus_folder(Config.load(corpus)) if corpus.suffix in (".yaml", ".yml") else corpus
+    inspection = inspect_corpus(folder)
+    if as_json:
+        print(json.dumps(inspection_to_json(inspection), ensure_ascii=False, indent=1))
+    else:
+        Console().print(render_inspection(inspection))
 
 
 @app.command()
@@ -274,6 +301,19 @@ def _aligned_lines(path: Path, other: Path, count: int) -> list[str]:
     if len(lines) != count:
         raise InputError(f"{path} has {len(lines)} lines, but {other} has {count}: they must match line for line.")
     return lines
+
+
+def _read_references(
+    paths: list[Path], other: Path, count: int
+) -> tuple[list[tuple[str, ...]], list[tuple[tuple[str, str], ...]] | None]:
+    """Each instance's references, and its table where the references are records that have one."""
+    if len(paths) > 1 or is_text_file(paths[0]):
+        return list(zip(*(_aligned_lines(path, other, count) for path in paths), strict=True)), None
+    records = list(read_records(paths[0]))
+    if len(records) != count:
+        raise InputError(f"{paths[0]} has {len(records)} records, but {other} has {count} lines: they must match.")
+    tables = [record.table for record in records if record.table is not None]
+    return [record.scoring_references() for record in records], tables if len(tables) == count else None
 
 
 def _is_adaptive(run: Path) -> bool:

@@ -205,3 +205,52 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
     done = exadec("generate", run, stdin=SOURCE.encode() + b"\n\xff\xfe\n")
     assert done.returncode == 2
     assert "<stdin>:2: not valid UTF-8" in done.stderr
+
+
+def test_score_of_records_knows_tables_and_several_references(tmp_path: Path) -> None:
+    rows = [
+        {
+            "table": [["name", "Ada"], ["born", "1815"]],
+            "target": "Ada was born in 1815 .",
+            "references": ["a", "Ada ."],
+        },
+        {"table": [["name", "Bob"]], "target": "Bob is here ."},
+    ]
+    (tmp_path / "gold.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
+    (tmp_path / "a.txt").write_text("Ada .\nBob is here .\n", "utf-8")
+    command = ["score", tmp_path / "a.txt", "--references", tmp_path / "gold.jsonl", "--metrics", "rougeL,bleu,parent"]
+    done = exadec(*command)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(" [")[0].rsplit(" ", 1)[0] for line in done.stdout.splitlines()] == [
+        "ROUGE-L",
+        "BLEU",
+        "BLEU (tokenised)",
+        "PARENT",
+    ]
+    assert "look tokenised" in done.stderr
+    plain = exadec("score", tmp_path / "a.txt", "--references", tmp_path / "a.txt", "--metrics", "parent")
+    assert_refused(plain, "parent needs tables: give --references as records with a 'table' each.")
+
+
+def test_score_needs_no_torch(tmp_path: Path) -> None:
+    """Scoring is for people who never train a model, too: it must not wait for what it does not use."""
+    (tmp_path / "a.txt").write_text("one two\n", "utf-8")
+    program = (
+        "import sys; from exadec.cli import app\n"
+        f"try: app(['score', {str(tmp_path / 'a.txt')!r}, '--references', {str(tmp_path / 'a.txt')!r}])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_inspect_shows_a_corpus(folder: Path, run: Path) -> None:
+    for corpus in (folder / "toy.yaml", folder / "work" / "corpus"):
+        done = exadec("inspect", corpus)
+        assert done.returncode == 0, done.stderr
+        assert "Instances" in done.stdout
+        assert "leakage" in done.stdout
+    rows = json.loads(exadec("inspect", folder / "work" / "corpus", "--json").stdout)
+    assert rows["splits"]["train"]["instances"] == 200
+    assert_refused(exadec("inspect", folder), "there is no manifest.json")

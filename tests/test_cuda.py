@@ -13,8 +13,9 @@ from toys import toy_records, variant_config, write_splits
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import PAD
 from exadec.search.generate import search_batch
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import LAST
-from exadec.training.evaluation import evaluate, score_texts
+from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 
 pytestmark = [
@@ -63,7 +64,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
     run = train(variant_config(toy, "adadec", precision=precision), toy / precision)
     outputs = evaluate(run.folder)
-    assert score_texts("rougeL", [o.text for o in outputs], [o.references for o in outputs]).value > 95
+    assert score_all(["rougeL"], [o.text for o in outputs], [o.references for o in outputs])[0].value > 95
     losses = [event["loss"] for event in run.metrics() if event["kind"] == "loss"]
     assert np.isfinite(losses).all()
 

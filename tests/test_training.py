@@ -20,8 +20,9 @@ from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.loader import Loader
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_checkpoint
-from exadec.training.evaluation import Output, decode_split, evaluate, read_outputs, score_style, score_texts
+from exadec.training.evaluation import Output, decode_split, evaluate, read_outputs, score_style
 from exadec.training.optimizer import build_optimizer, learning_rate
 from exadec.training.trainer import Interrupted, Trainer, build_model, train
 
@@ -44,7 +45,7 @@ def runs(toy: Path) -> dict[str, Path]:
 
 def test_adaptive_decoder_learns_manner_and_content(runs: dict[str, Path]) -> None:
     outputs = evaluate(runs["adadec"])
-    assert score_texts("rougeL", [o.text for o in outputs], [o.references for o in outputs]).value > 95
+    assert score_all(["rougeL"], [o.text for o in outputs], [o.references for o in outputs])[0].value > 95
     assert read_outputs(runs["adadec"] / "test.outputs.jsonl") == outputs
 
 
@@ -173,11 +174,11 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
     config = variant_config(toy, "seq2seq", epochs=5, patience=2)
 
-    def fake_score(metric: str, texts: list[str], references: list[list[str]]):
+    def fake_scores(names: list[str], texts: list[str], references: list[list[str]]):
         value = next(scores)
-        return type("Fake", (), {"name": metric, "value": value, "signature": "fake"})
+        return [type("Fake", (), {"name": names[0], "value": value, "signature": "fake"})]
 
-    monkeypatch.setattr("exadec.training.trainer.score_texts", fake_score)
+    monkeypatch.setattr("exadec.training.trainer.score_all", fake_scores)
     run = train(config, toy / "stopped")
     assert [event["value"] for event in run.metrics() if event["kind"] == "evaluation"] == [10.0, 30.0, 20.0, 25.0]
     _, notes = read_checkpoint(run.folder / BEST)

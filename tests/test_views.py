@@ -343,7 +343,7 @@ def test_report_is_one_sound_file(runs: list[Path], tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
     page, parsed = out.read_text(encoding="utf-8"), parse(out)
     assert (parsed.faults, parsed.open) == ([], [])
-    assert parsed.tags.count("svg") == 3
+    assert parsed.tags.count("svg") == 5
     assert "script" not in parsed.tags
     assert len(parsed.ids) == len(set(parsed.ids))
     assert all(link.startswith("#") and link[1:] in parsed.ids for link in parsed.links)
@@ -388,7 +388,7 @@ def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:
 def test_report_without_an_adaptive_system_says_why_there_is_no_map(runs: list[Path], tmp_path: Path) -> None:
     out = write_report(compare_runs(runs[1:]), tmp_path / "report.html")
     assert "None of these systems adapts" in out.read_text(encoding="utf-8")
-    assert parse(out).tags.count("svg") == 2
+    assert parse(out).tags.count("svg") == 4
 
 
 def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) -> None:

@@ -47,9 +47,8 @@ def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
 
     The format follows the file's ending: .jsonl (one object a line), .tsv and .csv (first line names the columns).
     """
-    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
-    kind = suffixes[-1] if suffixes else ""
-    if kind not in (".jsonl", ".tsv", ".csv"):
+    kind = _kind(path)
+    if is_text_file(path):
         raise InputError(f"{path}: unknown format; expected a name ending in .jsonl, .tsv or .csv (and .gz or .xz).")
     rows = _jsonl_rows(path) if kind == ".jsonl" else _column_rows(path, delimiter="\t" if kind == ".tsv" else ",")
     number = 0
@@ -57,6 +56,17 @@ def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
         yield _to_record(row, f"{path}:{line}", default_uid=str(number - 1), require_target=require_target)
     if number == 0:
         raise InputError(f"{path}: the file holds no records.")
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a file's ending says that it holds plain lines rather than records."""
+    return _kind(path) not in (".jsonl", ".tsv", ".csv")
+
+
+def _kind(path: Path) -> str:
+    """The ending that names the format, compression aside."""
+    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
+    return suffixes[-1] if suffixes else ""
 
 
 def write_records(path: Path, records: Iterable[Record]) -> int:

@@ -1,7 +1,8 @@
 """Text against text -> scores, each with a signature that says how it was computed."""
 
-from exadec.textmetrics.bleu import BleuScore, bleu
+from exadec.textmetrics.bleu import BleuScore, bleu, looks_tokenized
 from exadec.textmetrics.bootstrap import Comparison, compare, confidence_interval
+from exadec.textmetrics.parent import parent
 from exadec.textmetrics.rouge import Overlap, count_overlaps, rouge
 from exadec.textmetrics.scores import MeanScore, Score, mean_score
 
@@ -15,6 +16,8 @@ __all__ = [
     "compare",
     "confidence_interval",
     "count_overlaps",
+    "looks_tokenized",
     "mean_score",
+    "parent",
     "rouge",
 ]

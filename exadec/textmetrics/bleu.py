@@ -1,18 +1,44 @@
 """Corpus BLEU, by sacrebleu.
 
 In: hypotheses, and for each one or more references. Out: a `BleuScore` that keeps the counts BLEU is made of.
+
+Two readings of a text, because published work uses both:
+`13a`   the text as people write it, cut by sacrebleu's copy of the tokenisation of Moses' mteval-v13a.pl.
+`none`  a text that is tokenised already, cut at its spaces, as multi-bleu.perl does. WikiBio is published so.
+
+Case: `lower_case=False` is `mteval-v13a.pl -c`, and is what sacrebleu does by default (its signature says case:mixed);
+`lower_case=True` is mteval without -c (case:lc). Without -c mteval lower-cases by `tr/[A-Z]/[a-z]/`, so it leaves
+É and Ω as they are, where sacrebleu lower-cases every letter: the two agree on texts whose capitals are ASCII. Sources:
+mteval-v13a.pl in moses-smt/mosesdecoder (scripts/generic), and test.sh of sacrebleu, which checks that its values
+equal those of `mteval-v13a.pl -c` and names this difference as the reason why it cannot check them without -c.
 """
 
-from collections.abc import Sequence
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from exadec.textmetrics.scores import FloatArray, IntArray, Score, check_texts
 
+logger = logging.getLogger(__name__)
+
 _ORDERS = 4
+_NAMES = {"13a": "BLEU", "none": "BLEU (tokenised)"}
+
+_CUT_OFF = re.compile(
+    r"[.,()\[\]]|-[lr][rsc]b-|``|''|n't|'(?:s|re|ve|ll|d|m)|&apos;\w*|&quot;|@-@",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(
+    r"[^.,][.,]$|^[(\[]\w|\w[)\]]$|[^\W\d_](?:n['’]t|['’](?:s|re|ve|ll|d|m))$|^[\"“]\w",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +57,82 @@ class BleuScore(Score):
         return np.array([_bleu_of(total) for total in totals.astype(np.int64)])
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> BleuScore:
-    """BLEU with 13a tokenisation, mixed case and exponential smoothing; `references[i]` belong to `hypotheses[i]`."""
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenize: Literal["13a", "none"] = "13a",
+    lower_case: bool = False,
+) -> BleuScore:
+    """BLEU with exponential smoothing; `references[i]` belong to `hypotheses[i]`. The module says how texts are read.
+
+    Reading tokenised texts by 13a is legitimate (mteval does it) but is not what a multi-bleu value is, so it is
+    logged as a warning; `tokenize="none"` gives the other value.
+    """
     check_texts(hypotheses, references)
+    if tokenize not in _NAMES:
+        raise ValueError(f"`tokenize` must be '13a' or 'none', but is {tokenize!r} instead.")
+    if tokenize == "13a" and (looks_tokenized(hypotheses) or looks_tokenized(chain.from_iterable(references))):
+        logger.warning("The texts look tokenised already; BLEU reads them by 13a, and tokenize='none' as they are.")
+    read = _reader(tokenize, lower_case)
     # Only the counts of a sentence score are used; effective_order changes none of them and silences a warning.
-    metric = BLEU(tokenize="13a", effective_order=True)
+    metric = BLEU(tokenize="none", effective_order=True)
     statistics = np.empty((len(hypotheses), 2 + 2 * _ORDERS), dtype=np.int64)
     for index, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True)):
-        sentence = metric.sentence_score(hypothesis, list(texts))
+        sentence = metric.sentence_score(read(hypothesis), [read(text) for text in texts])
         statistics[index] = [sentence.sys_len, sentence.ref_len, *sentence.counts, *sentence.totals]
     statistics.flags.writeable = False
     value = _bleu_of(statistics.sum(axis=0))
-    return BleuScore(name="BLEU", value=value, signature=_signature(references), statistics=statistics)
+    signature = _signature(references, tokenize, lower_case)
+    return BleuScore(name=_NAMES[tokenize], value=value, signature=signature, statistics=statistics)
+
+
+def looks_tokenized(texts: Iterable[str]) -> bool:
+    """Whether the texts, taken together, have their punctuation cut off their words by spaces.
+
+    Of the pieces between spaces, two kinds are counted. Cut off: a stop, a comma or a bracket alone, and tokens of the
+    Penn Treebank (-lrb-, two backticks or apostrophes for a quotation mark, n't, 's) and of Moses (&apos;s, @-@).
+    Joined: a word with such a mark on it, at the end where ordinary writing has it. The texts look tokenised when at
+    least as many are cut off as are joined; not all must be, because abbreviations (jr.) keep their stop. Texts with
+    neither do not look so. Question and exclamation marks, colons and semicolons do not count: French writes a space
+    before them.
+    """
+    if isinstance(texts, str):
+        raise ValueError(f"`texts` must be a list of texts, but is the single text {texts!r} instead.")
+    counts = Counter(chain.from_iterable(map(str.split, texts)))
+    cut_off = sum(count for piece, count in counts.items() if _CUT_OFF.fullmatch(piece))
+    joined = sum(count for piece, count in counts.items() if _JOINED.search(piece))
+    return cut_off > 0 and cut_off >= joined
+
+
+class _WordCache(dict[str, str]):
+    """Tokenised words by word. A word's tokens do not depend on its neighbours, and most words come again."""
+
+    def __init__(self, tokenizer: Callable[[str], str]) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    def __missing__(self, word: str) -> str:
+        self[word] = tokens = self.tokenizer(word)
+        return tokens
+
+
+def _reader(tokenize: str, lower_case: bool) -> Callable[[str], str]:
+    """What turns a text into tokens with spaces between, as sacrebleu does it, but several times faster.
+
+    13a's rules look at most one character to either side and treat a space like a letter, so a text may be tokenised
+    word by word; only a hyphen before a line end, which joins two words, cannot.
+    """
+    tokenizer: Callable[[str], str] = BLEU(tokenize=tokenize).tokenizer
+    words = _WordCache(tokenizer)
+
+    def read(text: str) -> str:
+        if lower_case:
+            text = text.lower()
+        if "\n" in text:
+            return tokenizer(text.rstrip())
+        return " ".join(map(words.__getitem__, text.split()))
+
+    return read
 
 
 def _bleu_of(totals: IntArray) -> float:
@@ -51,14 +141,14 @@ def _bleu_of(totals: IntArray) -> float:
     return BLEU.compute_bleu(counts[:_ORDERS], counts[_ORDERS:], length, reference_length, smooth_method="exp").score
 
 
-def _signature(references: Sequence[Sequence[str]]) -> str:
+def _signature(references: Sequence[Sequence[str]], tokenize: str, lower_case: bool) -> str:
     """The signature sacrebleu gives to the whole corpus.
 
     It depends on the corpus only through the numbers of references, so two instances, with the fewest and the most,
     are enough to ask for it.
     """
     fewest, most = min(map(len, references)), max(map(len, references))
-    metric = BLEU(tokenize="13a")
+    metric = BLEU(tokenize=tokenize, lowercase=lower_case)
     # sacrebleu wants one list per reference number, and documents None where an instance has no such reference.
     columns: list[list[Any]] = [["" if number < fewest else None, ""] for number in range(most)]
     metric.corpus_score(["", ""], columns)

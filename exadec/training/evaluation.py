@@ -17,11 +17,8 @@ from exadec.exemplars.retrieve import ExemplarMap, open_exemplars
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
-from exadec.textmetrics import Score, bleu, mean_score, rouge
+from exadec.textmetrics import Score, mean_score
 from exadec.training.checkpoint import open_corpus, open_run
-
-METRICS = ("rouge1", "rouge2", "rouge4", "rougeL", "recall1", "recall2", "recall4", "recallL", "bleu")
-"""ROUGE F1, ROUGE recall of texts cut to the reference's length (as the paper has it for NYT), BLEU."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +33,8 @@ class Output:
     text: str
     score: float
     """log p over the length penalty, of the model's own making."""
-
-
-def score_texts(metric: str, texts: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """One of `METRICS`."""
-    if metric == "bleu":
-        return bleu(texts, references)
-    measure = metric.removeprefix("rouge").removeprefix("recall")
-    recall = metric.startswith("recall")
-    return rouge(texts, references, measures=(measure,), recall_at_reference_length=recall)[measure]
+    table: tuple[tuple[str, str], ...] | None = None
+    """What the source was before it was linearised, for scores that ask the table."""
 
 
 def score_style(outputs: Sequence[Output]) -> Score:
@@ -75,7 +65,16 @@ def decode_split(
         exemplar = corpus.text(loader.exemplar_targets[found]) if found >= 0 else None
         similarity = float(similarities[index])
         outputs.append(
-            Output(record.uid, record.source, exemplar, similarity, record.scoring_references(), text, score)
+            Output(
+                record.uid,
+                record.source,
+                exemplar,
+                similarity,
+                record.scoring_references(),
+                text,
+                score,
+                record.table,
+            )
         )
     return outputs
 
@@ -115,7 +114,9 @@ def read_outputs(path: Path) -> list[Output]:
     for number, line in read_lines(path):
         try:
             row = json.loads(line)
-            outputs.append(Output(**{**row, "references": tuple(row["references"])}))
+            row["references"] = tuple(row["references"])
+            row["table"] = row["table"] and tuple(map(tuple, row["table"]))
+            outputs.append(Output(**row))
         except (json.JSONDecodeError, KeyError, TypeError):
             raise InputError(f"{path}:{number}: not a line of outputs.") from None
     return outputs

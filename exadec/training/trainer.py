@@ -4,7 +4,6 @@ In: a configuration. Out: a run folder with the best weights, a checkpoint to go
 """
 
 import json
-import logging
 import math
 import shutil
 import signal
@@ -28,6 +27,7 @@ from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
     BEST,
     LAST,
@@ -38,13 +38,11 @@ from exadec.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from exadec.training.evaluation import decode_split, score_texts
+from exadec.training.evaluation import decode_split
 from exadec.training.optimizer import build_optimizer, learning_rate
 
 LOG_EVERY = 25
 """Steps between two lines of training loss: the only moments at which the host waits for the device."""
-
-logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
 Observer = Callable[[Event], None]
@@ -185,7 +183,7 @@ class Trainer:
         position, config = self.position, self.run.config
         limit = config.training.evaluation_size
         outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
-        score = score_texts(config.training.metric, [o.text for o in outputs], [o.references for o in outputs])
+        (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
         event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
         self._write(batches, event)
         if score.value > position.best:
@@ -247,8 +245,6 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     vectors = None
     if config.model.glove is not None:
         vectors = torch.from_numpy(read_vectors(Path(config.model.glove), corpus.vocabulary, config.model.embedding))
-        found = int((~vectors.isnan().any(dim=1)).sum())
-        logger.info("%s: vectors for %d of %d pieces.", config.model.glove, found, len(vectors))
     return Seq2seq(config.model, len(corpus.vocabulary), vectors)
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from exadec.errors import InputError
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison
-from exadec.training.checkpoint import CONFIG
+from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
+from exadec.views.inspection import inspect_corpus, inspection_html
 from exadec.views.page import details, figure_block, plain_table, sample_cards, score_table, swap_card
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.results import (
@@ -65,6 +66,7 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
             _figures(results, mapped, note),
             _swaps(swaps),
             _samples(results),
+            _data(results),
             _recipe(results),
         ]
     )
@@ -127,6 +129,14 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
         return map_coefficients(system, results.split), f"Coefficients λ of {system.name}"
     except InputError as error:
         return None, f"There is no map of coefficients: {error}"
+
+
+def _data(results: Results) -> str:
+    """The corpus in numbers, where it still lies where the runs found it."""
+    try:
+        return inspection_html(inspect_corpus(open_corpus(results.baseline.run).folder))
+    except InputError as error:
+        return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(str(error))}</p>"
 
 
 def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:

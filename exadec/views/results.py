@@ -6,6 +6,7 @@ In: run folders with the outputs of one split. Out: `Results`: each score with i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from rich.text import Text
 
 from exadec.corpus import wire
 from exadec.errors import InputError
-from exadec.textmetrics import Comparison, MeanScore, Score, bleu, compare, confidence_interval, rouge
+from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval, looks_tokenized
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, read_outputs, score_style
 
@@ -169,7 +171,13 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
 def _measure(outputs: Sequence[Output], orders: Sequence[str], styled: bool) -> dict[str, Measured]:
     texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
-    scores: list[Score] = [*rouge(texts, references, orders).values(), bleu(texts, references)]
+    tables = [output.table for output in outputs if output.table is not None]
+    names = [f"rouge{order}" for order in orders] + ["bleu"]
+    if looks_tokenized(chain.from_iterable(references)):
+        names.append("bleu_tokenised")  # published work has both readings
+    if len(tables) == len(outputs):
+        names.append("parent")
+    scores = score_all(names, texts, references, tables)
     if styled:
         scores.append(score_style(outputs))
     return {score.name: Measured(score, *confidence_interval(score)) for score in scores}
