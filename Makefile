@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/exadec demo
 
 test: .venv/developing
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: .venv/developing
 	$(BIN)/ruff check .

@@ -167,6 +167,9 @@ def score(
     ] = "rouge1,rouge2,rougeL,bleu",
     against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
     stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, as the option -m of its script does.")] = True,
+    wordnet: Annotated[
+        Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m asks before its rules.")
+    ] = None,
 ) -> None:
     """Score plain text files. Every number comes with its signature and a 95% bootstrap interval.
 
@@ -186,8 +189,11 @@ def score(
     if "bleu" in names and looks_tokenized(text for group in grouped for text in group):
         names.insert(names.index("bleu") + 1, "bleu_tokenised")  # published work has both readings
     others = None if against is None else _aligned_lines(against, hypotheses, len(texts))
-    baselines = [None] * len(names) if others is None else score_all(names, others, grouped, tables, stem)
-    for result, other in zip(score_all(names, texts, grouped, tables, stem), baselines, strict=True):
+    if wordnet is not None and not list(wordnet.glob("*.exc")):
+        raise InputError(f"{wordnet}: there are no exception lists (*.exc) in this folder.")
+    stemming = wordnet if stem and wordnet is not None else stem
+    baselines = [None] * len(names) if others is None else score_all(names, others, grouped, tables, stemming)
+    for result, other in zip(score_all(names, texts, grouped, tables, stemming), baselines, strict=True):
         low, high = confidence_interval(result)
         print(f"{result.name} {result.value:.2f} [{low:.2f}, {high:.2f}]  {result.signature}")
         if other is not None:

@@ -20,7 +20,7 @@ from rich.progress import Progress, TaskID
 from exadec.config import VARIANTS, Config
 from exadec.corpus.prepare import prepare
 from exadec.display import Display, describe, make_progress
-from exadec.exemplars.retrieve import retrieve
+from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.training.checkpoint import METRICS, open_run
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import Interrupted, train
@@ -47,7 +47,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
         f"each test story has an exemplar, at a mean similarity of {similarity:.2f}."
     )
     runs = {variant: folder / variant for variant in VARIANTS}
-    missing = {v: config for v, config in configs.items() if force or not is_finished(runs[v], config)}
+    missing = {v: config for v, config in configs.items() if force or not is_finished(runs[v], config, exemplars)}
     if missing:
         _train_side_by_side(missing, runs, console)
     results = compare_runs(list(runs.values()))
@@ -68,9 +68,12 @@ def find_config(name: str) -> Path:
     return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"
 
 
-def is_finished(run: Path, config: Config) -> bool:
-    """Whether a run was trained with this very configuration, and has its outputs."""
-    return (run / "test.outputs.jsonl").is_file() and open_run(run).config == config
+def is_finished(folder: Path, config: Config, exemplars: ExemplarMap) -> bool:
+    """Whether a run was trained with this very configuration and these exemplars, and has its outputs."""
+    if not (folder / "test.outputs.jsonl").is_file():
+        return False
+    run = open_run(folder)
+    return run.config == config and run.facts["exemplars"] == exemplars.hash
 
 
 def train_and_evaluate(config: Config, folder: Path, threads: int) -> None:

@@ -183,6 +183,7 @@ def test_help_teaches() -> None:
         (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
         (["report", "run", "--split", "valid"], "valid.outputs.jsonl: no such file"),
         (["score", "absent.txt", "--references", "r.txt"], "absent.txt: no such file."),
+        (["score", "one.txt", "--references", "one.txt", "--wordnet", "gone"], "gone: there are no exception lists"),
         (["score", "one.txt", "--references", "two.txt"], "two.txt has 2 lines, but one.txt has 1"),
         (["score", "one.txt", "--references", "one.txt", "--metrics", "meteor"], "unknown metric 'meteor'"),
     ],

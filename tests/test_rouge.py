@@ -1,9 +1,13 @@
-"""ROUGE against cases counted by hand, a plain dynamic programme, and the rouge-score package."""
+"""ROUGE against cases counted by hand, a plain dynamic programme, and the rouge-score package.
+
+`test_rouge_parity` compares it with the official script.
+"""
 
 import importlib
 import pydoc_data.topics
 import re
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +17,9 @@ from nltk.stem import PorterStemmer
 from rouge_score.rouge_scorer import RougeScorer
 
 from exadec.textmetrics import count_overlaps, rouge
-from exadec.textmetrics.matching import TokenRows, lcs_length, longest_common_subsequences, shared_ngrams, tokenize
-from exadec.textmetrics.stemming import stem
+from exadec.textmetrics.matching import TokenRows, count_matches, lcs_length, shared_ngrams, tokenize
+from exadec.textmetrics.rouge import printed_average
+from exadec.textmetrics.stemming import read_exceptions, stem_like_nltk, stem_like_script
 
 MEASURES = ("1", "2", "4", "L")
 WORDS = (
@@ -51,7 +56,8 @@ def rouge_score_arrays(hypotheses: list[str], references: list[str], stemmed: bo
 
 
 def own_arrays(hypotheses: list[str], references: list[str], stemmed: bool) -> np.ndarray:
-    overlaps = count_overlaps(hypotheses, [[text] for text in references], MEASURES, stemmed)
+    wrapped = [[text] for text in references]
+    overlaps = count_overlaps(hypotheses, wrapped, MEASURES, stemmed, dialect="rouge-score")
     return np.array([[overlap.precision, overlap.recall, overlap.f1] for overlap in overlaps.values()])
 
 
@@ -95,20 +101,46 @@ def test_corpus_value_is_the_mean_over_instances() -> None:
     assert score.value == 50
 
 
-def test_best_reference_counts_per_measure() -> None:
-    scores = rouge(["a b c d"], [["d c b a", "a b x y z"]], stem=False)
-    assert scores["1"].value == 100  # the first reference
-    assert scores["2"].value == pytest.approx(100 * 2 / 7)  # the second
+def test_several_references_are_combined() -> None:
+    # Against the two references 4 and 2 of 4 unigrams match, and 0 and 1 of 3 bigrams.
+    several = (["a b c d"], [["d c b a", "a b x y z"]], ("1", "2"), False)
+    summed = rouge(*several)
+    assert summed["1"].value == pytest.approx(100 * 2 * 6 / (8 + 9))
+    assert summed["2"].value == pytest.approx(100 * 2 * 1 / (6 + 7))
+    assert rouge(*several, kind="recall")["1"].value == pytest.approx(100 * 6 / 9)
+    assert rouge(*several, kind="precision")["1"].value == pytest.approx(100 * 6 / 8)
+    best = rouge(*several, combination="best")
+    assert best["1"].value == 100  # the first reference
+    assert best["2"].value == pytest.approx(100 * 2 / 7)  # the second
+
+
+def test_reference_of_highest_recall_decides() -> None:
+    # Recall is 2 of 2 and then 4 of 5, though F1 is higher for the second.
+    several = (["a b c d", "a"], [["a b", "a b c d e", "c d"], ["b"]], ("1", "2", "L"), False)
+    scores = rouge(*several, kind="precision", combination="highest-recall")
+    assert scores["1"].per_instance.tolist() == [50, 0]
+    assert scores["2"].per_instance[0] == pytest.approx(100 / 3)
+    assert rouge(*several, combination="best")["1"].per_instance[0] == pytest.approx(100 * 8 / 9)
 
 
 def test_best_reference_equals_score_multi() -> None:
     hypotheses = ["the nations were running", "cats", ""]
     references = [["a nation runs", "the nation was running fast", "!"], ["a cat", "cat"], ["x"]]
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    scores = rouge(hypotheses, references, dialect="rouge-score")
     for index, (text, several) in enumerate(zip(hypotheses, references, strict=True)):
         expected = [100 * score.fmeasure for score in scorer.score_multi(several, text).values()]
-        own = [score.per_instance[index] for score in rouge(hypotheses, references).values()]
-        assert own == pytest.approx(expected, abs=1e-9)
+        assert [score.per_instance[index] for score in scores.values()] == pytest.approx(expected, abs=1e-9)
+
+
+def test_printed_average_is_near_the_mean() -> None:
+    generator = np.random.default_rng(6)
+    texts = ["a " * count + "b " * (9 - count) for count in generator.integers(0, 10, 300)]
+    score = rouge(texts, [["a a a a a b b b b"]] * 300)["1"]
+    error = score.per_instance.std() / np.sqrt(300 * 1000)
+    assert 0 < abs(printed_average(score) - score.value) < 4 * error
+    same = rouge(["a b"] * 12, [["a b c"]] * 12)["1"]
+    assert printed_average(same, resamples=3) == pytest.approx(same.value)
 
 
 def test_recall_at_reference_length_cuts_each_hypothesis() -> None:
@@ -116,20 +148,63 @@ def test_recall_at_reference_length_cuts_each_hypothesis() -> None:
     scores = rouge(["x a b c"], [["a b c"]], stem=False, recall_at_reference_length=True)
     assert [score.value for score in scores.values()] == pytest.approx([200 / 3, 50, 200 / 3])
     # Against the second reference nothing is cut away, and recall is 3 of 4.
-    scores = rouge(["x a b c"], [["a b c", "a b c d"]], stem=False, recall_at_reference_length=True)
-    assert scores["1"].value == pytest.approx(75)
+    several = (["x a b c"], [["a b c", "a b c d"]], ("1",), False, True)
+    assert rouge(*several, combination="best")["1"].value == pytest.approx(75)
+    assert rouge(*several)["1"].value == pytest.approx(100 * 5 / 7)
+    # Uncut, all of the first reference is found.
+    assert rouge(["x a b c"], [["a b c"]], stem=False, kind="recall")["1"].value == 100
 
 
-def test_signatures_say_the_recipe() -> None:
+def test_signatures_say_the_recipe(tmp_path: Path) -> None:
     plain = rouge(["a"], [["a"]], measures=("1", "L"))
     assert re.fullmatch(
-        r"rouge-L\|f1\|cut:no\|stem:porter-nltk\|tok:alnum-lower\|refs:best\|v:[^|]+", plain["L"].signature
+        r"rouge-L\|f1\|cut:no\|stem:rouge-1.5.5\|tok:rouge-1.5.5\|refs:sum\|v:[^|]+", plain["L"].signature
     )
     assert plain["1"].name == "ROUGE-1"
     cut = rouge(["a"], [["a"]], measures=("4",), stem=False, recall_at_reference_length=True)["4"]
     assert cut.name == "ROUGE-4 recall"
     assert cut.signature.startswith("rouge-4|recall|cut:reference-length|stem:no|")
     assert str(plain["1"]).startswith("ROUGE-1 = 100.00 [rouge-1|f1|")
+    other = rouge(["a"], [["a"]], kind="precision", dialect="rouge-score")["2"]
+    assert other.name == "ROUGE-2 precision"
+    assert "rouge-2|precision|cut:no|stem:porter-nltk|tok:rouge-score|refs:best|" in other.signature
+    (tmp_path / "noun.exc").write_text("geese goose\n")
+    listed = rouge(["geese"], [["goose"]], stem=tmp_path, combination="highest-recall")["1"]
+    assert "|stem:rouge-1.5.5+wordnet|tok:rouge-1.5.5|refs:highest-recall|" in listed.signature
+
+
+def test_exceptions_are_looked_up_before_the_rules(tmp_path: Path) -> None:
+    (tmp_path / "adj.exc").write_text("better good\nworst bad\n")
+    (tmp_path / "adv.exc").write_text("better well\n\nlonely\n")
+    assert read_exceptions(tmp_path) == {"better": "well", "worst": "bad"}
+    hypotheses, references = ["better", "worst", "cats"], [["well"], ["bad"], ["cat"]]
+    assert rouge(hypotheses, references, ("1",))["1"].per_instance.tolist() == [0, 0, 100]
+    assert rouge(hypotheses, references, ("1",), stem=tmp_path)["1"].per_instance.tolist() == [100, 100, 100]
+    with pytest.raises(ValueError, match=r"must hold files \*\.exc"):
+        rouge(["a"], [["a"]], stem=tmp_path / "nothing")
+
+
+def test_dialects_differ_in_letters_outside_ascii() -> None:
+    # Lower-cased, the Kelvin sign is the letter k; the script sees three bytes that are no letters.
+    hypotheses, references = ["\u212aelvin"], [["kelvin elvin"]]
+    assert rouge(hypotheses, references, ("1",), dialect="rouge-score")["1"].value == pytest.approx(200 / 3)
+    assert count_overlaps(hypotheses, references, ("1",))["1"].matches.tolist() == [1]
+    assert count_overlaps(["kelvin"], references, ("1",))["1"].matches.tolist() == [1]
+    assert rouge(["Éa bÉc"], [["a b c"]], ("1",))["1"].value == 100
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"kind": "F"}, "`kind` must be one of f1, recall, precision, but is 'F' instead"),
+        ({"dialect": "1.5"}, "`dialect` must be one of"),
+        ({"combination": "A"}, "`combination` must be one of"),
+        ({"kind": "precision", "recall_at_reference_length": True}, "at reference length"),
+    ],
+)
+def test_wrong_choice_is_refused(choice: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rouge(["a"], [["a"]], **choice)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +280,16 @@ def test_lcs_equals_plain_dynamic_programme(pairs: list[tuple[list[int], list[in
     expected = [plain_lcs(first, second) for first, second in pairs]
     assert [lcs_length(first, second) for first, second in pairs] == expected
     firsts, seconds = (token_rows(list(side), 5) for side in zip(*pairs, strict=True))
-    assert longest_common_subsequences(firsts, seconds).tolist() == expected
+    assert count_matches(firsts, seconds, ("L",))["L"].tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(sequences, sequences), min_size=1, max_size=4))
+def test_ngrams_of_machine_words_equal_those_of_sorting(pairs: list[tuple[list[int], list[int]]]) -> None:
+    firsts, seconds = (token_rows(list(side), 5) for side in zip(*pairs, strict=True))
+    expected = shared_ngrams(firsts, seconds, (1, 2, 3, 9))
+    for measure, matches in count_matches(firsts, seconds, ("1", "2", "3", "9")).items():
+        assert matches.tolist() == expected[int(measure)].tolist()
 
 
 def test_ngram_keys_that_outgrow_a_machine_word() -> None:
@@ -220,10 +304,25 @@ def test_ngram_keys_that_outgrow_a_machine_word() -> None:
 
 
 def test_tokenize_rows() -> None:
-    rows = tokenize(["Cats, cat", "", "the CATS"], stemmed=True)
+    rows = tokenize(["Cats, cat", "", "the CATS"], stem_like_script)
     assert rows.lengths.tolist() == [2, 0, 2]
     assert rows.row(0)[0] == rows.row(0)[1] == rows.row(2)[1]
-    assert tokenize([], stemmed=False).lengths.tolist() == []
+    assert tokenize([]).lengths.tolist() == []
+    assert tokenize(["", "-"]).lengths.tolist() == [0, 0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.text("aB1", min_size=1, max_size=30).map(lambda word: word * 3), max_size=9), min_size=1))
+def test_words_of_any_length_are_told_apart(texts_of_words: list[list[str]]) -> None:
+    rows = tokenize([" ".join(words) for words in texts_of_words])
+    numbers: dict[str, int] = {}
+    for index, words in enumerate(texts_of_words):
+        expected = [
+            numbers.setdefault(word.lower(), number) for word, number in zip(words, rows.row(index), strict=True)
+        ]
+        assert rows.row(index) == expected
+    assert len(set(numbers.values())) == len(numbers)
+    assert all(number < rows.vocabulary_size for number in numbers.values())
 
 
 def test_stem_published_examples() -> None:
@@ -251,18 +350,39 @@ def test_stem_published_examples() -> None:
         "news": "news",
         "geology": "geolog",
     }
-    assert {word: stem(word) for word in examples} == examples
+    assert {word: stem_like_nltk(word) for word in examples} == examples
+
+
+def test_stem_of_the_script() -> None:
+    examples = {
+        "caresses": "caress",
+        "dies": "di",
+        "died": "di",
+        "enjoy": "enjoi",
+        "flying": "fly",
+        "news": "new",
+        "geology": "geologi",
+        "archaeology": "archaeolog",
+        "nationally": "nation",
+        "hopefully": "hopefulli",
+        "agreement": "agreem",  # -ent falls after -ement and -ment did not
+        "replacement": "replac",
+        "adoption": "adopt",
+        "yelling": "yell",
+        "1990s": "1990",
+    }
+    assert {word: stem_like_script(word) for word in examples} == examples
 
 
 def test_stem_equals_nltk_on_english() -> None:
     words = sorted(set(re.findall("[a-z0-9]+", " ".join(pydoc_data.topics.topics.values()).lower())))
     assert len(words) > 3000
     reference = PorterStemmer()
-    assert [stem(word) for word in words] == [reference.stem(word) for word in words]
+    assert [stem_like_nltk(word) for word in words] == [reference.stem(word) for word in words]
 
 
 @settings(max_examples=2000, deadline=None)
 @given(st.text("aeioubcdlstyz7", max_size=5), st.lists(st.sampled_from(ENDINGS), max_size=4))
 def test_stem_equals_nltk_on_any_pile_of_endings(start: str, endings: list[str]) -> None:
     word = start + "".join(endings)
-    assert stem(word) == PorterStemmer().stem(word)
+    assert stem_like_nltk(word) == PorterStemmer().stem(word)

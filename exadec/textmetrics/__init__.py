@@ -3,7 +3,7 @@
 from exadec.textmetrics.bleu import BleuScore, bleu, looks_tokenized
 from exadec.textmetrics.bootstrap import Comparison, compare, confidence_interval
 from exadec.textmetrics.parent import parent
-from exadec.textmetrics.rouge import Overlap, count_overlaps, rouge
+from exadec.textmetrics.rouge import Overlap, count_overlaps, printed_average, rouge
 from exadec.textmetrics.scores import MeanScore, Score, mean_score
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "looks_tokenized",
     "mean_score",
     "parent",
+    "printed_average",
     "rouge",
 ]

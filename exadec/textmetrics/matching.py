@@ -1,39 +1,38 @@
 """How much two texts share, for many pairs of texts at once.
 
 In: texts. Out: rows of token ids; shared n-grams and longest common subsequences of paired rows.
+
+Pairs of texts of up to 64 tokens are compared through one 64-bit word per hypothesis token, in which bit i says that
+reference token i is the same: both measures are a few operations on these words, for thousands of pairs at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exadec.textmetrics.scores import IntArray
-from exadec.textmetrics.stemming import stem
+
+WordArray = NDArray[np.uint64]
 
 _WORD_BITS = 64  # tokens whose matches fit one machine word
 _PAIRS_PER_BLOCK = 4096  # keeps the matrices of one block inside the processor's cache
-_SEPARATOR = b"|"
+_CHUNK = 8  # letters that fit one machine word
+_CHUNK_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_CHUNK + 1)], dtype=np.uint64)
 
 
 def _letters_and_digits() -> bytes:
-    """Translation table: lower-case letters and digits stay, a line end becomes the separator, all else a space."""
+    """Translation table: letters in lower case, digits and line ends stay, all else becomes a space."""
     table = bytearray(b" " * 256)
-    for kept in b"abcdefghijklmnopqrstuvwxyz0123456789":
+    for kept in b"abcdefghijklmnopqrstuvwxyz0123456789\n":
         table[kept] = kept
-    table[ord("\n")] = _SEPARATOR[0]
+    for upper in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        table[upper] = ord(chr(upper).lower())
     return bytes(table)
 
 
 _TABLE = _letters_and_digits()
-
-
-class _Numbering(dict[str | bytes, int]):
-    """Numbers things in order of first sight. A lookup that runs in C: it is the inner loop of tokenisation."""
-
-    def __missing__(self, key: str | bytes) -> int:
-        self[key] = number = len(self)
-        return number
 
 
 @dataclass(frozen=True)
@@ -75,31 +74,130 @@ class TokenRows:
         return np.ascontiguousarray(columns.T)
 
 
-def tokenize(texts: Sequence[str], stemmed: bool) -> TokenRows:
-    """Lower-case, keep runs of a-z and 0-9, stem words of more than three letters if asked: rouge-score's tokens.
+def tokenize(texts: Sequence[str], stem: Callable[[str], str] | None = None, unicode_case: bool = False) -> TokenRows:
+    """Lower-case A-Z, keep runs of a-z and 0-9, `stem` words of more than three letters: the tokens of ROUGE-1.5.5.
 
-    All texts are cut as one byte string, which is what makes this fast. Letters outside ASCII separate words like
-    punctuation does, unless lower-casing makes them ASCII (the Kelvin sign becomes k).
+    The script sees bytes, so every letter outside ASCII separates words like punctuation does. With `unicode_case` all
+    letters are lower-cased first, as by rouge-score, which turns a few into ASCII (the Kelvin sign becomes k). All
+    texts are cut as one byte string, which is what makes this fast.
     """
-    joined = "\n".join([text.replace("\n", " ") for text in texts] + [""]).lower()
-    plain = joined.encode("ascii", "replace").translate(_TABLE).replace(_SEPARATOR, b" " + _SEPARATOR + b" ")
-    numbering = _Numbering({_SEPARATOR: 0})
-    tokens = plain.split()
-    ids = np.fromiter(map(numbering.__getitem__, tokens), dtype=np.int64, count=len(tokens))
-    ends = np.flatnonzero(ids == 0)
-    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    size = len(numbering)
-    if stemmed:
-        stems = _Numbering()
-        words = [token.decode() if isinstance(token, bytes) else token for token in numbering]
-        ids = np.array([stems[stem(word) if len(word) > 3 else word] for word in words], dtype=np.int64)[ids]
-        size = len(stems)
-    return TokenRows(ids, starts, ends - starts, size)
+    joined = "\n".join([*texts, ""])
+    if joined.count("\n") > len(texts):  # a line end inside a text
+        joined = "\n".join([text.replace("\n", " ") for text in texts] + [""])
+    encoded = (joined.lower() if unicode_case else joined).encode("utf-8", "surrogatepass")
+    # Spaces around, so that no word touches the beginning and eight letters can be read anywhere.
+    plain = b" " + encoded.translate(_TABLE) + b" " * _CHUNK
+    letters = np.frombuffer(plain, dtype=np.uint8)
+    inside = letters >= ord("0")
+    edges = np.flatnonzero(inside[1:] != inside[:-1]) + 1
+    starts, ends = edges[::2], edges[1::2]  # (tokens,)
+    ids, size = _number_words(plain, starts, ends - starts)
+    if stem is not None:
+        ids, size = _merge_stems(plain, starts, ends, ids, size, stem)
+    row_ends = np.searchsorted(starts, np.flatnonzero(letters == ord("\n")))
+    lengths = np.diff(row_ends, prepend=0)
+    return TokenRows(ids, row_ends - lengths, lengths, size)
+
+
+def _number_words(plain: bytes, starts: IntArray, lengths: IntArray) -> tuple[IntArray, int]:
+    """Ids (tokens,), equal where the words are, and a bound above them.
+
+    Eight letters at a time are one integer, and words are told apart by the numbers of their first, second, ... eight.
+    """
+    windows = np.ndarray((len(plain) - _CHUNK + 1,), dtype="<u8", buffer=plain, strides=(1,))
+    distinct, ids = np.unique(windows[starts] & _CHUNK_MASKS[np.minimum(lengths, _CHUNK)], return_inverse=True)
+    size, offset = len(distinct), _CHUNK
+    longer = np.flatnonzero(lengths > offset)
+    while len(longer):
+        chunks = windows[starts[longer] + offset] & _CHUNK_MASKS[np.minimum(lengths[longer] - offset, _CHUNK)]
+        distinct, chunk_ids = np.unique(chunks, return_inverse=True)
+        distinct, word_ids = np.unique(ids[longer] * len(distinct) + chunk_ids, return_inverse=True)
+        ids[longer] = size + word_ids
+        size, offset = size + len(distinct), offset + _CHUNK
+        longer = longer[lengths[longer] > offset]
+    return ids, size
+
+
+def _merge_stems(
+    plain: bytes, starts: IntArray, ends: IntArray, ids: IntArray, size: int, stem: Callable[[str], str]
+) -> tuple[IntArray, int]:
+    """Ids (tokens,) that are equal where the stems are, and a bound above them."""
+    example = np.full(size, -1)
+    example[ids] = np.arange(len(ids))  # any token of each word
+    used = np.flatnonzero(example >= 0)
+    stems: dict[str, int] = {}
+    numbers = []
+    for start, end in zip(starts[example[used]].tolist(), ends[example[used]].tolist(), strict=True):
+        word = plain[start:end].decode()
+        numbers.append(stems.setdefault(stem(word) if end - start > 3 else word, len(stems)))
+    example[used] = numbers
+    return example[ids], len(stems)
+
+
+def count_matches(hypotheses: TokenRows, references: TokenRows, measures: Sequence[str]) -> dict[str, IntArray]:
+    """For each measure, what row r of `hypotheses` shares with row r of `references` (rows,).
+
+    A measure is the order of the n-grams, whose matches are clipped, or L for the longest common subsequence.
+    """
+    longest = np.maximum(hypotheses.lengths, references.lengths)
+    matches = {measure: np.zeros(len(longest), dtype=np.int64) for measure in measures}
+    # By length, so that the rows of a block need little padding.
+    fitting = np.argsort(longest, kind="stable")[: int((longest <= _WORD_BITS).sum())]
+    for begin in range(0, len(fitting), _PAIRS_PER_BLOCK):
+        block = fitting[begin : begin + _PAIRS_PER_BLOCK]
+        matching = _matching_words(hypotheses.select(block), references.select(block))
+        for measure in matches:
+            matches[measure][block] = _lcs_of(matching) if measure == "L" else _ngrams_of(matching, int(measure))
+    rest = np.flatnonzero(longest > _WORD_BITS)
+    if len(rest):
+        rows = hypotheses.select(rest), references.select(rest)
+        ngrams = shared_ngrams(*rows, [int(measure) for measure in matches if measure != "L"])
+        for measure in matches:
+            matches[measure][rest] = long_common_subsequences(*rows) if measure == "L" else ngrams[int(measure)]
+    return matches
+
+
+def _matching_words(hypotheses: TokenRows, references: TokenRows) -> WordArray:
+    """(H, pairs): in the word of a hypothesis token, bit i says that reference token i equals it."""
+    tokens = hypotheses.padded(-1)  # (H, pairs)
+    matching = np.zeros(tokens.shape, dtype=np.uint64)
+    for position, token in enumerate(references.padded(-2)):
+        matching |= (tokens == token).astype(np.uint64) << np.uint64(position)
+    return matching
+
+
+def _ngrams_of(matching: WordArray, order: int) -> IntArray:
+    """Clipped n-gram matches (pairs,): each n-gram of the hypothesis takes the first equal one that is still free."""
+    runs = matching[
+        : max(len(matching) - order + 1, 0)
+    ].copy()  # bit i: the n-gram at reference token i equals this one
+    for offset in range(1, order):
+        runs &= matching[offset : offset + len(runs)] >> np.uint64(offset)
+    free = np.full(matching.shape[1], ~np.uint64(0))
+    for run in runs:
+        equal = run & free
+        free ^= equal & (~equal + np.uint64(1))  # the lowest bit
+    return _count_bits(~free)
+
+
+def _lcs_of(matching: WordArray) -> IntArray:
+    """`lcs_length` (pairs,) of many pairs at once."""
+    unmatched = np.full(matching.shape[1], ~np.uint64(0))
+    for match in matching:
+        hit = unmatched & match
+        unmatched = (unmatched + hit) | (unmatched - hit)  # wraps round where the carry leaves the word, as it should
+    return _count_bits(~unmatched)
+
+
+def _count_bits(words: WordArray) -> IntArray:
+    counts: IntArray = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=1, dtype=np.int64)
+    return counts
 
 
 def shared_ngrams(hypotheses: TokenRows, references: TokenRows, orders: Sequence[int]) -> dict[int, IntArray]:
     """For each order, the clipped n-gram matches (rows,) of row r of `hypotheses` with row r of `references`.
 
+    For rows of any length, where `count_matches` takes short cuts.
     An n-gram is one integer that begins with its pair's number, so one sort of all n-grams of both sides brings equal
     ones of a pair together; the lowest bit tells the sides apart.
     """
@@ -137,32 +235,10 @@ def _count_matches(marked: IntArray, counts: IntArray) -> IntArray:
     return np.bincount(pair, weights=matches, minlength=len(counts)).astype(np.int64)
 
 
-def longest_common_subsequences(hypotheses: TokenRows, references: TokenRows) -> IntArray:
-    """Length (rows,) of the longest common subsequence of row r of `hypotheses` and row r of `references`."""
-    longest = np.maximum(hypotheses.lengths, references.lengths)
-    lengths = np.zeros(len(longest), dtype=np.int64)
-    # By length, so that the rows of a block need little padding.
-    fitting = np.argsort(longest, kind="stable")[: int((longest <= _WORD_BITS).sum())]
-    for begin in range(0, len(fitting), _PAIRS_PER_BLOCK):
-        block = fitting[begin : begin + _PAIRS_PER_BLOCK]
-        lengths[block] = _lcs_in_words(hypotheses.select(block), references.select(block))
-    for index in np.flatnonzero(longest > _WORD_BITS).tolist():
-        lengths[index] = lcs_length(hypotheses.row(index), references.row(index))
-    return lengths
-
-
-def _lcs_in_words(hypotheses: TokenRows, references: TokenRows) -> IntArray:
-    """`lcs_length` of many pairs at once, one 64-bit word per pair."""
-    tokens = hypotheses.padded(-1)  # (H, pairs)
-    matching = np.zeros(tokens.shape, dtype=np.uint64)  # bit i: reference token i equals this token
-    for position, token in enumerate(references.padded(-2)):
-        matching |= (tokens == token).astype(np.uint64) << np.uint64(position)
-    unmatched = np.full(len(hypotheses.lengths), ~np.uint64(0))
-    for match in matching:
-        hit = unmatched & match
-        unmatched = (unmatched + hit) | (unmatched - hit)  # wraps round where the carry leaves the word, as it should
-    bits = np.unpackbits((~unmatched).view(np.uint8).reshape(-1, 8), axis=1)
-    return bits.sum(axis=1, dtype=np.int64)
+def long_common_subsequences(hypotheses: TokenRows, references: TokenRows) -> IntArray:
+    """`lcs_length` (rows,) of row r of `hypotheses` and row r of `references`, one pair after the other."""
+    rows = range(len(hypotheses.lengths))
+    return np.array([lcs_length(hypotheses.row(row), references.row(row)) for row in rows], dtype=np.int64)
 
 
 def lcs_length(first: Sequence[int], second: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ In: names such as `rougeL` or `bleu`, texts, references, tables. Out: a `Score` 
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from exadec.textmetrics.bleu import bleu
 from exadec.textmetrics.parent import Table, parent
@@ -25,9 +26,12 @@ def score_all(
     texts: Sequence[str],
     references: Sequence[Sequence[str]],
     tables: Sequence[Table] | None = None,
-    stem: bool = True,
+    stem: bool | Path = True,
 ) -> list[Score]:
-    """Scores of the given names; what several of them share is computed once. PARENT needs `tables`."""
+    """Scores of the given names; what several of them share is computed once. PARENT needs `tables`.
+
+    `stem` is ROUGE's: by rule, or with the WordNet exceptions of a folder, or not at all.
+    """
     unknown = [name for name in names if name not in METRICS]
     if unknown:
         raise ValueError(f"unknown metric {unknown[0]!r}; the metrics are {', '.join(METRICS)}.")

@@ -1,23 +1,36 @@
-"""ROUGE-N and ROUGE-L, equal to the `rouge-score` package and many times faster.
+"""ROUGE-N and ROUGE-L as the official script ROUGE-1.5.5 reads them: `-a -n N`, and `-m` when stemming.
 
 In: hypotheses, and for each one or more references. Out: one `MeanScore` per measure, with its recipe in the signature.
 
-Several references: the best one counts, per measure, as `RougeScorer.score_multi` does; the signature says `refs:best`.
-ROUGE-1.5.5 does otherwise: by default (`-f A`) it adds up matches and lengths over all references before dividing, and
-with `-f B` it takes the reference of highest recall. `Overlap` keeps the counts per reference that either needs.
+- One text is one sentence, whatever line ends it has, so that ROUGE-L is the longest common subsequence of two texts.
+  The script takes every line for a sentence and unites subsequences over pairs of sentences.
+- Several references: `sum` adds up matches and lengths over all of them before dividing (`-f A`, the script's default);
+  `highest-recall` takes the reference of highest recall (`-f B`); `best` takes the highest value (rouge-score).
+- Stemming: `True` stems by the script's rules alone. `-m` looks a word up in WordNet's exception lists before that;
+  they are not ours to ship, so pass the script's folder data/WordNet-2.0-Exceptions instead of `True` to use them.
+- The script rounds precision and recall to 5 digits before it computes F1; we round nothing.
+- The script prints as `Average` the mean of 1,000 resamples, which is the mean over instances plus a little noise (up
+  to 0.02 points for 2,000 headlines). Our value is the mean itself; `printed_average` gives the script's number.
+- The dialect `rouge-score` gives the numbers of the Python package of that name instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from exadec.textmetrics.matching import TokenRows, longest_common_subsequences, shared_ngrams, tokenize
+from exadec.textmetrics.matching import TokenRows, count_matches, tokenize
 from exadec.textmetrics.scores import FloatArray, IntArray, MeanScore, check_texts, mean_score, package_version
+from exadec.textmetrics.stemming import read_exceptions, stem_like_nltk, stem_like_script
 
 MEASURES = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "L")
 """The order of the n-grams, or L for the longest common subsequence."""
+Kind = Literal["f1", "recall", "precision"]
+Dialect = Literal["1.5.5", "rouge-score"]
+Combination = Literal["sum", "highest-recall", "best"]
 
 _BLOCK_CHARACTERS = 1 << 19  # texts scored at a time: bounds the memory, and arrays of this size stay in the cache
 
@@ -45,91 +58,161 @@ class Overlap:
         lengths = np.maximum(self.hypothesis_counts, 1) + np.maximum(self.reference_counts, 1)
         return 2 * self.matches / lengths
 
+    def values(self, kind: Kind) -> FloatArray:
+        return {"f1": self.f1, "recall": self.recall, "precision": self.precision}[kind]
+
 
 def rouge(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     measures: Sequence[str] = ("1", "2", "L"),
-    stem: bool = True,
+    stem: bool | Path = True,
     recall_at_reference_length: bool = False,
+    kind: Kind = "f1",
+    dialect: Dialect = "1.5.5",
+    combination: Combination | None = None,
 ) -> dict[str, MeanScore]:
-    """Score a corpus: F1, or recall of the hypothesis cut to as many tokens as the reference has.
+    """Score a corpus: F1, recall or precision; or recall of the hypothesis cut to as many tokens as the reference has.
 
-    `references[i]` holds the one or more reference texts of `hypotheses[i]`. The corpus value is the mean over
-    instances, 0 to 100; an instance with several references counts with the reference of highest value.
+    `references[i]` holds the one or more reference texts of `hypotheses[i]`; `combination` says what several are worth,
+    by default `sum` and, for rouge-score, `best`. The corpus value is the mean over instances, 0 to 100.
+    `stem` may be the folder of WordNet's exception lists.
     """
-    overlaps = count_overlaps(hypotheses, references, measures, stem, recall_at_reference_length)
-    firsts = np.cumsum([0] + [len(texts) for texts in references])[:-1]
-    kind = "recall" if recall_at_reference_length else "f1"
+    combination = combination or ("sum" if dialect == "1.5.5" else "best")
+    _check_choices(kind, dialect, combination)
+    if recall_at_reference_length and kind == "precision":
+        raise ValueError("`kind` must be 'recall' at reference length, but is 'precision' instead.")
+    kind = "recall" if recall_at_reference_length else kind
+    overlaps = count_overlaps(hypotheses, references, measures, stem, recall_at_reference_length, dialect)
+    counts = np.array([len(texts) for texts in references])
     scores = {}
-    for measure, counts in overlaps.items():
-        per_pair = counts.recall if recall_at_reference_length else counts.f1
+    for measure, overlap in overlaps.items():
         recipe = (
             f"rouge-{measure}",
             kind,
             f"cut:{'reference-length' if recall_at_reference_length else 'no'}",
-            f"stem:{'porter-nltk' if stem else 'no'}",
-            "tok:alnum-lower",
-            "refs:best",
+            f"stem:{_stemmer_name(stem, dialect)}",
+            f"tok:{'rouge-1.5.5' if dialect == '1.5.5' else 'rouge-score'}",
+            f"refs:{combination}",
             f"v:{package_version()}",
         )
-        name = f"ROUGE-{measure} recall" if recall_at_reference_length else f"ROUGE-{measure}"
-        scores[measure] = mean_score(name, 100 * np.maximum.reduceat(per_pair, firsts), "|".join(recipe))
+        name = f"ROUGE-{measure}" if kind == "f1" else f"ROUGE-{measure} {kind}"
+        # The script compares n-gram recall, but not that of ROUGE-L, after rounding.
+        digits = None if measure == "L" else 5
+        per_instance = _combine(overlap, counts, kind, combination, digits)
+        scores[measure] = mean_score(name, 100 * per_instance, "|".join(recipe))
     return scores
+
+
+def _check_choices(kind: str, dialect: str, combination: str) -> None:
+    for name, value, allowed in (
+        ("kind", kind, ("f1", "recall", "precision")),
+        ("dialect", dialect, ("1.5.5", "rouge-score")),
+        ("combination", combination, ("sum", "highest-recall", "best")),
+    ):
+        if value not in allowed:
+            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, but is {value!r} instead.")
+
+
+def _stemmer_name(stem: bool | Path, dialect: Dialect) -> str:
+    if stem is False:
+        return "no"
+    name = "rouge-1.5.5" if dialect == "1.5.5" else "porter-nltk"
+    return name if stem is True else f"{name}+wordnet"
+
+
+def _combine(
+    overlap: Overlap, counts: IntArray, kind: Kind, combination: Combination, digits: int | None
+) -> FloatArray:
+    """One value per instance; the first `counts[0]` pairs belong to instance 0, and so on."""
+    firsts = np.cumsum(counts) - counts
+    values = overlap.values(kind)
+    if combination == "best":
+        best: FloatArray = np.maximum.reduceat(values, firsts)
+        return best
+    if combination == "sum":
+        parts = (overlap.matches, overlap.hypothesis_counts, overlap.reference_counts)
+        return Overlap(*(np.add.reduceat(part, firsts) for part in parts)).values(kind)
+    recall = overlap.recall if digits is None else np.round(overlap.recall, digits)
+    chosen = np.flatnonzero(recall == np.repeat(np.maximum.reduceat(recall, firsts), counts))
+    # Of equal ones the first.
+    instances = np.repeat(np.arange(len(counts)), counts)[chosen]
+    return values[chosen[np.unique(instances, return_index=True)[1]]]
+
+
+def printed_average(score: MeanScore, resamples: int = 1000) -> float:
+    """The `Average` that ROUGE-1.5.5 prints for these instances, numbered from 1 (`-r` resamples): to compare with it.
+
+    Resample number s draws with Perl's generator seeded with s, x <- (a x + c) mod 2^48, from the instances in the
+    order of their numbers as strings: 1, 10, 100, 11.
+    """
+    number = score.instances
+    # A full stop follows the number, and sorts before every digit.
+    values = score.per_instance[sorted(range(number), key=lambda index: f"{index + 1}.")]
+    state = (np.arange(resamples, dtype=np.uint64) << np.uint64(16)) + np.uint64(0x330E)  # (resamples,)
+    total = np.zeros(resamples)
+    for _ in range(number):
+        state = (state * np.uint64(0x5DEECE66D) + np.uint64(0xB)) & np.uint64((1 << 48) - 1)
+        total += values[(number * (state * 2.0**-48)).astype(np.int64)]
+    return float(total.mean() / number)
 
 
 def count_overlaps(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     measures: Sequence[str] = ("1", "2", "L"),
-    stem: bool = True,
+    stem: bool | Path = True,
     cut_to_reference: bool = False,
+    dialect: Dialect = "1.5.5",
 ) -> dict[str, Overlap]:
     """Count, for each measure, what every hypothesis shares with every one of its references, in the order given."""
     check_texts(hypotheses, references)
     for measure in measures:
         if measure not in MEASURES:
             raise ValueError(f"A measure must be one of {', '.join(MEASURES)}, but is {measure!r} instead.")
+    stemmer = _stemmer(stem, dialect)
     parts: dict[str, list[IntArray]] = {measure: [] for measure in measures}
     for block in _blocks(hypotheses, references):
-        for measure, counts in _count(hypotheses[block], references[block], measures, stem, cut_to_reference):
-            parts[measure].append(counts)
+        rows, pairs = _rows(hypotheses[block], references[block], stemmer, dialect == "rouge-score")
+        if cut_to_reference:
+            rows = rows.cut(pairs.lengths)
+        for measure, matches in count_matches(rows, pairs, list(parts)).items():
+            order = 1 if measure == "L" else int(measure)
+            parts[measure].append(np.stack((matches, _ngram_counts(rows, order), _ngram_counts(pairs, order))))
     return {measure: Overlap(*np.concatenate(counts, axis=1)) for measure, counts in parts.items()}
+
+
+def _stemmer(stem: bool | Path, dialect: Dialect) -> Callable[[str], str] | None:
+    if stem is False:
+        return None
+    by_rule = stem_like_script if dialect == "1.5.5" else stem_like_nltk
+    if stem is True:
+        return by_rule
+    exceptions = read_exceptions(stem)
+    return lambda word: exceptions[word] if word in exceptions else by_rule(word)
 
 
 def _blocks(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
     """Consecutive instances whose texts have about `_BLOCK_CHARACTERS` characters together."""
+    counts = np.array([len(texts) for texts in references])
+    characters = np.array([len(text) for text in chain.from_iterable(references)])
     # Each reference is met by a copy of the hypothesis.
-    sizes = [
-        len(hypothesis) * len(texts) + sum(map(len, texts))
-        for hypothesis, texts in zip(hypotheses, references, strict=True)
-    ]
-    number = np.cumsum(sizes) // _BLOCK_CHARACTERS
-    bounds = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(sizes)]
+    copies = counts * np.array([len(text) for text in hypotheses])
+    number = np.cumsum(copies + np.add.reduceat(characters, np.cumsum(counts) - counts)) // _BLOCK_CHARACTERS
+    bounds = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(counts)]
     yield from (slice(begin, end) for begin, end in pairwise(bounds))
 
 
-def _count(
+def _rows(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
-    measures: Sequence[str],
-    stem: bool,
-    cut_to_reference: bool,
-) -> Iterator[tuple[str, IntArray]]:
-    """Yield for each measure its counts (3, P): matches, in the hypothesis, in the reference."""
-    rows = tokenize([*hypotheses, *(text for texts in references for text in texts)], stem)
-    of_references = rows.select(slice(len(hypotheses), None))
-    of_hypotheses = rows.select(np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references]))
-    if cut_to_reference:
-        of_hypotheses = of_hypotheses.cut(of_references.lengths)
-    orders = [int(measure) for measure in measures if measure != "L"]
-    ngrams = shared_ngrams(of_hypotheses, of_references, orders)
-    for measure in dict.fromkeys(measures):
-        if measure == "L":
-            matches, order = longest_common_subsequences(of_hypotheses, of_references), 1
-        else:
-            matches, order = ngrams[int(measure)], int(measure)
-        yield measure, np.stack((matches, _ngram_counts(of_hypotheses, order), _ngram_counts(of_references, order)))
+    stemmer: Callable[[str], str] | None,
+    unicode_case: bool,
+) -> tuple[TokenRows, TokenRows]:
+    """Tokens of the hypotheses, each repeated for every reference it has, and of the references."""
+    rows = tokenize([*hypotheses, *chain.from_iterable(references)], stemmer, unicode_case)
+    copies = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])
+    return rows.select(copies), rows.select(slice(len(hypotheses), None))
 
 
 def _ngram_counts(rows: TokenRows, order: int) -> IntArray:
