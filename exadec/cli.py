@@ -256,6 +256,7 @@ def swap(
 def main() -> None:
     """Run the command; what a user can mend is one line on stderr and exit status 2, never a traceback."""
     logging.basicConfig(level=logging.WARNING, handlers=[_Messages()])
+    logging.getLogger("exadec").setLevel(logging.INFO)  # coverage of word vectors, counts of a reader
     try:
         app()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
@@ -267,10 +268,10 @@ def main() -> None:
 
 
 class _Messages(logging.Handler):
-    """The library's warnings, as messages beside the progress bars."""
+    """What the library has to say, as messages beside the progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"exadec: {record.getMessage()}", style="yellow")
+        say(f"exadec: {record.getMessage()}", style="yellow" if record.levelno >= logging.WARNING else "")
 
 
 def _generate_split(run: Path, split: str, overrides: list[str]) -> None:

@@ -246,6 +246,16 @@ def test_score_needs_no_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
+    (folder / "vectors.txt").write_text("up " + "0.5 " * 15 + "0.5\n", "utf-8")
+    glove = ["--set", "model.glove=vectors.txt", "--set", "model.freeze_embeddings=true"]
+    done = exadec("train", "toy.yaml", "--run", "glove", "--set", "training.epochs=1", *glove, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "vectors.txt: vectors for 1 of " in done.stderr
+    generated = exadec("generate", "glove", "--exemplar", "up n1 k1", stdin=SOURCE.encode(), cwd=folder)
+    assert generated.returncode == 0, generated.stderr
+
+
 def test_inspect_shows_a_corpus(folder: Path, run: Path) -> None:
     for corpus in (folder / "toy.yaml", folder / "work" / "corpus"):
         done = exadec("inspect", corpus)
