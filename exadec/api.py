@@ -53,18 +53,28 @@ class Writer:
         self.model = run.load_model()
         self._retriever: Retriever | None = None
 
-    def retrieve(self, sources: Sequence[str]) -> list[tuple[str | None, float]]:
-        """For each source the exemplar that retrieval finds among the training data, and its similarity."""
-        if self._retriever is None:
-            self._retriever = Retriever(open_corpus(self.run))
-        return self._retriever.find(sources)
+    def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        """For each source the exemplar that retrieval finds among the training data, and its similarity.
 
-    def write(self, source: str, exemplar: str | None = None, n_best: int = 1) -> Generation:
-        """Say what the source says in the manner of the exemplar; without one, of the most similar training target."""
-        return self.write_all([source], [exemplar], n_best)[0]
+        With a group only the training targets of that group (an outlet, an author) are looked at.
+        """
+        if self._retriever is None:
+            self._retriever = Retriever(open_corpus(self.run), self.run.config.exemplars)
+        return self._retriever.find(sources, group)
+
+    def write(self, source: str, exemplar: str | None = None, n_best: int = 1, group: str | None = None) -> Generation:
+        """Say what the source says in the manner of the exemplar; without one, of the most similar training target.
+
+        With a group, of the most similar one among that group's: its house style.
+        """
+        return self.write_all([source], [exemplar], n_best, group)[0]
 
     def write_all(
-        self, sources: Sequence[str], exemplars: Sequence[str | None] | None = None, n_best: int = 1
+        self,
+        sources: Sequence[str],
+        exemplars: Sequence[str | None] | None = None,
+        n_best: int = 1,
+        group: str | None = None,
     ) -> list[Generation]:
         """The same for many sources at once; each has an exemplar of its own."""
         if exemplars is None:
@@ -75,18 +85,18 @@ class Writer:
         step = self.run.config.search.batch_size
         for start in range(0, len(sources), step):
             rows = slice(start, start + step)
-            results += self._write_batch(sources[rows], self._fill_in(sources[rows], exemplars[rows]), n_best)
+            results += self._write_batch(sources[rows], self._fill_in(sources[rows], exemplars[rows], group), n_best)
         return results
 
     def _fill_in(
-        self, sources: Sequence[str], exemplars: Sequence[str | None]
+        self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None
     ) -> list[tuple[str | None, float | None]]:
         """(exemplar, similarity) of each source: what was given, or else what retrieval finds."""
         filled: list[tuple[str | None, float | None]] = [(exemplar, None) for exemplar in exemplars]
         model = self.run.config.model
         missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
         if missing and (model.adaptive or model.attend_exemplar):
-            for i, found in zip(missing, self.retrieve([sources[i] for i in missing]), strict=True):
+            for i, found in zip(missing, self.retrieve([sources[i] for i in missing], group), strict=True):
                 filled[i] = found
         return filled
 

@@ -74,14 +74,28 @@ def prepare(config: ConfigFile, set_: Overrides = None) -> None:
 
 
 @app.command()
-def retrieve(config: ConfigFile, set_: Overrides = None) -> None:
-    """Find for each instance the training target whose source is most similar."""
+def retrieve(
+    config: ConfigFile,
+    device: Annotated[str, typer.Option(help="Where to join: auto (a GPU if there is one), cpu or cuda.")] = "auto",
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Join on the Ray cluster at host:port; `local` starts one.")
+    ] = None,
+    set_: Overrides = None,
+) -> None:
+    """Find for each instance the training target that shows how to say it: by default the one with the nearest source.
+
+    exadec retrieve CONFIG --set exemplars.group=only        from the instance's own outlet, author or product line
+    exadec retrieve CONFIG --set exemplars.policy=random     a control: exemplars that have nothing to do with it
+    """
+    settings = Config.load(config, set_ or [])
     from exadec.corpus.prepare import SPLITS
     from exadec.corpus.prepare import prepare as run_prepare
+    from exadec.exemplars.join import choose_device
     from exadec.exemplars.retrieve import retrieve as run_retrieve
 
     with Display(messages) as display:
-        exemplars = run_retrieve(run_prepare(Config.load(config, set_ or []), display.report), display.report)
+        corpus = run_prepare(settings, display.report)
+        exemplars = run_retrieve(corpus, settings.exemplars, display.report, choose_device(device), cluster)
     for split in SPLITS:
         facts = exemplars.manifest[split]
         similarity, none = facts["mean_similarity"], facts["without_exemplar"]
@@ -121,6 +135,9 @@ def generate(
     exemplar: Annotated[
         str | None, typer.Option(help="Write in the manner of this text; by default retrieval finds one.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Retrieve from this group's texts only: an outlet, an author, a product line.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Write for this split of the run's corpus, not for stdin.")] = None,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines with exemplar, score and similarity.")] = False,
@@ -132,7 +149,11 @@ def generate(
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
     """
+    if exemplar is not None and group is not None:
+        raise InputError("--exemplar is a text and --group a place to look for one: give one of them.")
     if split is not None:
+        if exemplar is not None or group is not None:
+            raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
         _generate_split(run, split, set_ or [])
         return
     from exadec.api import load
@@ -142,7 +163,7 @@ def generate(
         raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
     truncated = 0
     for source in _stdin_lines():
-        generation = writer.write(source, exemplar, n_best)
+        generation = writer.write(source, exemplar, n_best, group)
         truncated += generation.truncated > 0
         if as_json:
             row = {"text": generation.text, "score": generation.score, "exemplar": generation.exemplar}
@@ -206,13 +227,19 @@ def score(
 def inspect(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="Prepared corpus, or the CONFIG it was made from.")],
     as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON.")] = False,
+    set_: Overrides = None,
 ) -> None:
     """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
     from exadec.corpus.prepare import corpus_folder
     from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
 
-    folder = corpus_folder(Config.load(corpus)) if corpus.suffix in (".yaml", ".yml") else corpus
-    inspection = inspect_corpus(folder)
+    if corpus.suffix in (".yaml", ".yml"):
+        settings = Config.load(corpus, set_ or [])
+        inspection = inspect_corpus(corpus_folder(settings), settings.exemplars)
+    elif set_:
+        raise InputError("--set changes a CONFIG, but a folder was given.")
+    else:
+        inspection = inspect_corpus(corpus)
     if as_json:
         print(json.dumps(inspection_to_json(inspection), ensure_ascii=False, indent=1))
     else:

@@ -88,6 +88,36 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True)
+class ExemplarConfig:
+    """Which training target shows how to say it (section 3.2)."""
+
+    policy: Literal["nearest", "sample", "random", "shuffled", "oracle", "given"] = "nearest"
+    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
+    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`."""
+    neighbours: int = 1
+    """k: how many of the nearest are found and kept; `sample` draws among them."""
+    weighting: Literal["raw", "binary", "tfidf"] = "raw"
+    """What a word counts: as often as it occurs, once, or by how rare it is."""
+    features: Literal["words", "pieces"] = "words"
+    """What is counted: lower-cased words, or the pieces that the model reads."""
+    exclude_same_source: bool = False
+    """Never show the target of an identical source."""
+    exclude_same_target: bool = False
+    """Never show the very text that is to be written."""
+    group: Literal["any", "only", "prefer"] = "any"
+    """`only`: from the instance's own group, for a house style; `prefer`: from there, if anything there is similar."""
+    given: str | None = None
+    """JSONL file of `split`, `uid` and `exemplar`, the uid of a training record."""
+    seed: int = 1
+    """Of `sample`, `random` and `shuffled`."""
+
+    def __post_init__(self) -> None:
+        _require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
+        if (self.policy == "given") != (self.given is not None):
+            raise ConfigError("`exemplars.given` names the file of the policy `given`: set both or neither.")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """The architecture of sections 3 and 4.1 and the appendix."""
 
@@ -232,6 +262,7 @@ class Config:
     preset: Literal["paper", "released"] = "paper"
     """Whose word counts where the paper and the released code differ."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    exemplars: ExemplarConfig = field(default_factory=ExemplarConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)

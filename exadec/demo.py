@@ -40,7 +40,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     }
     with Display(console) as display:
         corpus = prepare(configs["seq2seq"], display.report)
-        exemplars = retrieve(corpus, display.report)
+        exemplars = retrieve(corpus, configs["seq2seq"].exemplars, display.report)
     similarity = exemplars.manifest["test"]["mean_similarity"]
     console.print(
         f"A wire of {corpus.size('train'):,} stories and their headlines; "

@@ -29,12 +29,13 @@ class Display:
     ) -> None:
         self.progress.stop()
 
-    def report(self, what: str, count: int) -> None:
-        """A stage has done so many records."""
+    def report(self, what: str, count: int, total: int | None = None) -> None:
+        """A stage has done so many records, of so many where that is known."""
         if what not in self.stages:
             self._clear()
-            self.stages[what] = self.progress.add_task(what, total=None, note="")
-        self.progress.update(self.stages[what], completed=count, note=f"{count:,} records")
+            self.stages[what] = self.progress.add_task(what, total=total, note="")
+        note = f"{count:,} records" if total is None else f"{count:,} of {total:,} records"
+        self.progress.update(self.stages[what], completed=count, total=total, note=note)
 
     def observe(self, event: dict[str, Any]) -> None:
         """Training has come to an event: its start, a line of loss, an evaluation."""

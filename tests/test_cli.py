@@ -144,7 +144,13 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
     _, shown = process.communicate(timeout=60)
     assert process.returncode == 130, shown
     assert "The same command goes on with the models that are not finished." in shown
-    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["attexp", "corpus", "exemplars", "seq2seq"]
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
+        "attexp",
+        "corpus",
+        "exemplars",
+        "index-words-raw",
+        "seq2seq",
+    ]
 
 
 def test_help_teaches() -> None:

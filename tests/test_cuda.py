@@ -1,6 +1,7 @@
 """The GPU against the CPU reference: values, all gradients, search, training. Run by hand: `make cuda`."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,13 @@ import pytest
 import torch
 from conftest import build_small_model, random_batch
 from safetensors.torch import load_file
+from test_join import numbered, rules_for, zipf_rows
 from toys import toy_records, variant_config, write_splits
 
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import PAD
+from exadec.exemplars.bow import Weighting
+from exadec.exemplars.candidates import Candidates
 from exadec.search.generate import search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import LAST
@@ -85,3 +89,20 @@ def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
         run = train(config, toy / f"near-{precision}")
         losses.append([event["loss"] for event in run.metrics() if event["kind"] == "loss"][-1])
     assert losses[1] == pytest.approx(losses[0], rel=0.25)
+
+
+@pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
+@pytest.mark.parametrize("k", [1, 5])
+def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int) -> None:
+    from exadec.exemplars.cuda import GpuSearch  # Triton, which only a GPU brings along
+
+    rows, bag = zipf_rows(20_000, 13, weighting)
+    allowed = rules_for(20_000, 20_000, 2)
+    # Few keys would forbid nearly everything, and each range of its own is a search of its own.
+    allowed = replace(allowed, query_keys=np.arange(20_000)[None], candidate_keys=np.arange(20_000)[None])
+    allowed.query_ranges[:19_900] = [0, 20_000]
+    candidates = Candidates.arrange(rows, bag.weights)
+    on_cpu = numbered(rows, allowed, candidates, k)
+    on_gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed).search(rows, allowed, k)
+    assert (on_gpu.ids == on_cpu.ids).all()
+    assert (on_gpu.scores == on_cpu.scores).all()

@@ -1,98 +1,222 @@
-"""Retrieval against dense brute force."""
+"""Exemplar maps: every policy, every rule, groups, resumption, and what may go wrong."""
 
-from fractions import Fraction
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from toys import config_for, write_splits
 
-import exadec.exemplars.join as join
-from exadec.corpus.prepare import prepare
+import exadec.exemplars.join as joining
+from exadec.config import ConfigError, ExemplarConfig
+from exadec.corpus.prepare import Corpus, prepare
 from exadec.errors import InputError
-from exadec.exemplars.bow import BagOfWords, terms
-from exadec.exemplars.retrieve import Retriever, open_exemplars, retrieve
+from exadec.exemplars.bow import terms
+from exadec.exemplars.retrieve import ExemplarMap, Retriever, exemplar_folder, open_exemplars, open_index, retrieve
 
-words = st.sampled_from(["a", "b", "c", "d", "e"])
-sentences = st.lists(words, max_size=6).map(" ".join)
-
-
-def brute_force(queries: list[str], candidates: list[str], exclude_own: bool) -> tuple[list[int], list[float]]:
-    """Exact squared cosines in rational numbers; the lowest index wins ties."""
-    best, similarities = [], []
-    for i, query in enumerate(queries):
-        scores = []
-        for j, candidate in enumerate(candidates):
-            q, c = terms(query), terms(candidate)
-            dot = sum(q.count(word) * c.count(word) for word in set(q))
-            norms = sum(q.count(w) ** 2 for w in set(q)) * sum(c.count(w) ** 2 for w in set(c))
-            own = exclude_own and i == j
-            scores.append(Fraction(-1) if own else Fraction(dot**2, norms) if norms else Fraction(0))
-        top = max(scores, default=Fraction(0))
-        best.append(scores.index(top) if top > 0 else -1)
-        similarities.append(float(max(top, Fraction(0))) ** 0.5)
-    return best, similarities
-
-
-@pytest.mark.parametrize("exclude_own", [True, False])
-@pytest.mark.parametrize("head", [0, 2, 256])
-@given(candidates=st.lists(sentences, min_size=1, max_size=12), queries=st.lists(sentences, min_size=1, max_size=5))
-def test_join_equals_brute_force(head: int, exclude_own: bool, candidates: list[str], queries: list[str]) -> None:
-    queries = candidates if exclude_own else [*queries, "z a", "z"]
-    bag = BagOfWords()
-    rows = bag.fit(candidates)
-    counted, squares = bag.count(queries)
-    saved = join._HEAD, join._BLOCK_BYTES
-    try:
-        join._HEAD, join._BLOCK_BYTES = head, 100  # blocks of one row or a few
-        found, similarities = join.nearest(counted, squares, rows, exclude_own)
-    finally:
-        join._HEAD, join._BLOCK_BYTES = saved
-    expected, cosines = brute_force(queries, candidates, exclude_own)
-    assert found.tolist() == expected
-    np.testing.assert_allclose(similarities, cosines, atol=1e-6)
+GROUPS = ("times", "post", None)
 
 
 def test_terms_are_lower_cased_words_without_punctuation() -> None:
     assert terms('The U.S. "aid", Norway\'s: 4.86 million!') == ["the", "u.s", "aid", "norway's", "4.86", "million"]
 
 
-def test_equal_candidates_give_the_lowest_index() -> None:
-    bag = BagOfWords()
-    rows = bag.fit(["x y", "a b", "b a", "a a b b"])
-    counted, squares = bag.count(["a b"])
-    assert join.nearest(counted, squares, rows, exclude_own=False)[0].tolist() == [1]
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Sixty stories: sources twice each, targets three times each, groups in turn."""
+    folder = tmp_path_factory.mktemp("exemplars")
+    random = np.random.default_rng(1)
+    sources = [" ".join(f"w{n}" for n in random.integers(0, 30, 8)) for _ in range(30)] * 2
+    records: list[dict[str, object]] = []
+    for i, source in enumerate(sources):
+        record: dict[str, object] = {"source": source, "target": f"said {i % 20} w{i % 7}"}
+        if GROUPS[i % 3] is not None:
+            record["group"] = GROUPS[i % 3]
+        records.append(record)
+    write_splits(folder, records)
+    return prepare(config_for(folder, segmentation="words"))
 
 
-def test_training_instances_never_find_themselves(tmp_path: Path) -> None:
-    records = [{"source": f"story {i % 3} about thing {i}", "target": f"t {i}"} for i in range(9)]
-    write_splits(tmp_path, records)
-    corpus = prepare(config_for(tmp_path, segmentation="words"))
+def records_of(corpus: Corpus) -> list[tuple[str, str, str | None]]:
+    return [(record.source, record.target, record.group) for record in corpus.records("train")]
+
+
+@pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled", "oracle"])
+@pytest.mark.parametrize("group", ["any", "only", "prefer"])
+def test_no_policy_breaks_a_rule(corpus: Corpus, policy: str, group: str) -> None:
+    config = ExemplarConfig(
+        policy=policy, group=group, neighbours=3, exclude_same_source=True, exclude_same_target=True
+    )  # type: ignore[arg-type]
+    exemplars, records = retrieve(corpus, config), records_of(corpus)
+    for split in ("train", "test"):
+        chosen = exemplars.indices(split)
+        assert (chosen >= 0).sum() >= (40 if group == "only" else 60)  # who has no group has none to choose from
+        for i, j in enumerate(chosen):
+            if j < 0:
+                continue
+            assert split == "test" or i != j
+            assert records[i][0] != records[j][0]
+            assert records[i][1] != records[j][1]
+            if group == "only":
+                assert records[i][2] is not None
+            if group != "any" and records[i][2] is not None:
+                assert records[i][2] == records[j][2]
+
+
+def test_nearest_is_the_first_of_the_neighbours_and_sample_one_of_them(corpus: Corpus) -> None:
+    nearest = retrieve(corpus, ExemplarConfig(neighbours=4))
+    sample = retrieve(corpus, ExemplarConfig(policy="sample", neighbours=4))
+    again = retrieve(corpus, ExemplarConfig(policy="sample", neighbours=4, seed=2))
+    neighbours, similarities = sample.neighbours("test")
+    assert neighbours.shape == (60, 4)
+    assert (np.diff(similarities, axis=1) <= 0).all()
+    assert (neighbours == nearest.neighbours("test")[0]).all()
+    assert (nearest.indices("test") == neighbours[:, 0]).all()
+    chosen = sample.indices("test")
+    assert all(chosen[i] in neighbours[i] for i in range(60))
+    assert (chosen != neighbours[:, 0]).any()
+    assert (chosen != again.indices("test")).any()
+    row = np.argmax(neighbours == chosen[:, None], axis=1)
+    assert (sample.similarities("test") == similarities[np.arange(60), row]).all()
+
+
+def test_shuffled_exemplars_are_the_nearest_ones_of_others(corpus: Corpus) -> None:
+    nearest, shuffled = retrieve(corpus), retrieve(corpus, ExemplarConfig(policy="shuffled"))
+    assert sorted(nearest.indices("train")) == sorted(shuffled.indices("train"))
+    assert (nearest.indices("train") != shuffled.indices("train")).any()
+    assert shuffled.similarities("train").mean() < nearest.similarities("train").mean()
+
+
+def test_similarities_of_drawn_exemplars_are_cosines(corpus: Corpus) -> None:
+    drawn, records = retrieve(corpus, ExemplarConfig(policy="random")), records_of(corpus)
+    for i, (j, similarity) in enumerate(zip(drawn.indices("test"), drawn.similarities("test"), strict=True)):
+        a, b = terms(records[i][0]), terms(records[j][0])
+        dot = sum(a.count(word) * b.count(word) for word in set(a))
+        squares = [sum(text.count(word) ** 2 for word in set(text)) for text in (a, b)]
+        assert similarity == pytest.approx(dot / (squares[0] * squares[1]) ** 0.5, abs=1e-6)
+
+
+def test_the_oracle_goes_by_the_target(corpus: Corpus) -> None:
+    oracle, records = retrieve(corpus, ExemplarConfig(policy="oracle")), records_of(corpus)
+    assert all(records[i][1] == records[j][1] for i, j in enumerate(oracle.indices("test")))
+
+
+def test_given_exemplars_are_taken_as_they_are(corpus: Corpus, tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    rows = [
+        {"split": "test", "uid": "test-3", "exemplar": "train-5"},
+        {"split": "train", "uid": "train-0", "exemplar": "train-1"},
+    ]
+    given.write_text("\n".join(json.dumps(row) for row in rows) + "\n", "utf-8")
+    exemplars = retrieve(corpus, ExemplarConfig(policy="given", given=str(given)))
+    assert exemplars.indices("test")[3] == 5
+    assert exemplars.indices("train").tolist() == [1] + [-1] * 59
+    assert exemplars.manifest["test"]["without_exemplar"] == 59
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"given.jsonl:1: expected an object"),
+        ('{"split": "dev", "uid": "a", "exemplar": "b"}', "unknown split 'dev'"),
+        ('{"split": "test", "uid": "a", "exemplar": "train-1"}', "no test record with the uid 'a'"),
+        ('{"split": "test", "uid": "test-1", "exemplar": "x"}', "no training record with the uid 'x'"),
+        ('{"split": "train", "uid": "train-1", "exemplar": "train-1"}', "its own exemplar"),
+    ],
+)
+def test_bad_given_files_are_refused(corpus: Corpus, tmp_path: Path, line: str, message: str) -> None:
+    given = tmp_path / "given.jsonl"
+    given.write_text(line + "\n", "utf-8")
+    config = ExemplarConfig(policy="given", given=str(given))
+    with pytest.raises(InputError, match=message):
+        retrieve(corpus, config)
+    assert not exemplar_folder(corpus, config).exists()
+
+
+def test_given_needs_a_file_and_the_file_needs_given() -> None:
+    with pytest.raises(ConfigError, match=r"exemplars\.given"):
+        ExemplarConfig(policy="given")
+    with pytest.raises(ConfigError, match=r"exemplars\.given"):
+        ExemplarConfig(given="x.jsonl")
+
+
+def test_each_policy_has_a_folder_of_its_own(corpus: Corpus) -> None:
+    default, other = retrieve(corpus), retrieve(corpus, ExemplarConfig(weighting="tfidf"))
+    assert default.folder != other.folder
+    assert default.hash != other.hash
+    assert open_exemplars(corpus, default.folder).hash == default.hash
+
+
+@pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
+@pytest.mark.parametrize("features", ["words", "pieces"])
+def test_retriever_finds_what_the_map_holds(corpus: Corpus, weighting: str, features: str) -> None:
+    config = ExemplarConfig(weighting=weighting, features=features)  # type: ignore[arg-type]
+    exemplars, records = retrieve(corpus, config), records_of(corpus)
+    found = Retriever(corpus, config).find([source for source, _, _ in records])
+    assert [text for text, _ in found] == [records[j][1] for j in exemplars.indices("test")]
+    np.testing.assert_array_equal([similarity for _, similarity in found], exemplars.similarities("test"))
+
+
+def test_retriever_looks_into_one_group(corpus: Corpus) -> None:
+    retriever, records = Retriever(corpus), records_of(corpus)
+    for source, _, _ in records[:10]:
+        (text, similarity), (anywhere, most) = retriever.find([source], "post")[0], retriever.find([source])[0]
+        assert any(target == text and group == "post" for _, target, group in records)
+        assert similarity <= most
+        assert anywhere is not None
+    with pytest.raises(InputError, match="no training record has the group 'sun'"):
+        retriever.find(["w1"], "sun")
+    assert retriever.find(["unheard of"]) == [(None, 0.0)]
+
+
+def test_training_instances_never_find_themselves(corpus: Corpus) -> None:
     exemplars = retrieve(corpus)
-    assert (exemplars.indices("train") != np.arange(9)).all()
-    assert (exemplars.indices("test") == np.arange(9)).all()  # the same texts, but another split
-    assert exemplars.similarities("test").tolist() == pytest.approx([1.0] * 9)
+    assert (exemplars.indices("train") != np.arange(60)).all()
+    assert exemplars.similarities("test").tolist() == pytest.approx([1.0] * 60)  # the same texts, but another split
     made = (exemplars.folder / "manifest.json").stat().st_mtime_ns
     assert retrieve(corpus).hash == exemplars.hash
     assert (exemplars.folder / "manifest.json").stat().st_mtime_ns == made
 
 
+def test_what_is_done_of_a_killed_retrieval_is_kept(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "CHUNK", 16)
+    config, searched, find = ExemplarConfig(seed=77), [], joining.search
+    whole = retrieve(corpus)
+
+    def fail_in_the_end(*arguments: object, **more: object) -> object:
+        searched.append(1)
+        if len(searched) == 6:
+            raise KeyboardInterrupt
+        return find(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(joining, "search", fail_in_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        retrieve(corpus, config)
+    exemplars = retrieve(corpus, config)
+    assert len(searched) == 13  # 12 chunks, one of them twice
+    for split in ("train", "valid", "test"):
+        assert (exemplars.indices(split) == whole.indices(split)).all()
+    assert not list(corpus.folder.parent.glob(".exemplars*"))
+
+
 def test_corpus_of_one_has_no_exemplar_to_train_with(tmp_path: Path) -> None:
     write_splits(tmp_path, [{"source": "only one", "target": "t"}])
+    for policy in ("nearest", "random", "shuffled", "oracle"):
+        config = ExemplarConfig(policy=policy)  # type: ignore[arg-type]
+        exemplars = retrieve(prepare(config_for(tmp_path, segmentation="words")), config)
+        assert exemplars.indices("train").tolist() == [-1]
+        assert exemplars.manifest["train"]["without_exemplar"] == 1
+
+
+def test_rows_without_a_known_word_are_counted(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": source, "target": "t"} for source in ("a b", "a c", "...", "— !", "zz")])
     exemplars = retrieve(prepare(config_for(tmp_path, segmentation="words")))
-    assert exemplars.indices("train").tolist() == [-1]
-    assert exemplars.manifest["train"]["without_exemplar"] == 1
-
-
-def test_retriever_finds_what_the_map_holds(tmp_path: Path) -> None:
-    records = [{"source": f"word{i} word{i + 1} same", "target": f"t {i}"} for i in range(5)]
-    write_splits(tmp_path, records)
-    retriever = Retriever(prepare(config_for(tmp_path, segmentation="words")))
-    found = retriever.find(["same word3", "nothing known"])
-    assert found[0][0] == "t 2"
-    assert found[1] == (None, 0.0)
+    assert exemplars.indices("train").tolist() == [1, 0, -1, -1, -1]
+    assert exemplars.manifest["train"]["without_exemplar"] == 3
+    assert exemplars.similarities("train").tolist()[2:] == [0.0] * 3
 
 
 def test_map_of_another_corpus_is_refused(tmp_path: Path) -> None:
@@ -101,3 +225,26 @@ def test_map_of_another_corpus_is_refused(tmp_path: Path) -> None:
     other = prepare(config_for(tmp_path, segmentation="words", lower_case=True))
     with pytest.raises(InputError, match="retrieved from another corpus"):
         open_exemplars(other, exemplars.folder)
+    assert open_index(other).corpus == other.hash  # an index is built anew, as any stage is
+
+
+def test_a_truncated_map_is_made_again_and_never_read(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": f"a b w{i}", "target": "c"} for i in range(9)])
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    exemplars = retrieve(corpus)
+    path = exemplars.folder / "train.index.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8])
+    with pytest.raises(InputError, match=r"train\.index\.npy: missing or damaged"):
+        ExemplarMap(exemplars.folder).indices("train")
+    retrieve(corpus)
+    assert path.read_bytes() == whole
+
+
+def test_groups_are_kept_apart_on_every_split(corpus: Corpus) -> None:
+    only = retrieve(corpus, replace(ExemplarConfig(), group="only"))
+    prefer = retrieve(corpus, replace(ExemplarConfig(), group="prefer"))
+    grouped = np.array([group is not None for _, _, group in records_of(corpus)])
+    assert (only.indices("test")[~grouped] == -1).all()
+    assert (prefer.indices("test")[grouped] == only.indices("test")[grouped]).all()
+    assert (prefer.indices("test")[~grouped] == retrieve(corpus).indices("test")[~grouped]).all()

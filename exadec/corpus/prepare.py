@@ -7,12 +7,12 @@ import json
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,11 +32,14 @@ _CHUNK = 10_000
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[str, int], None]
-"""Told of progress: what is being done, and how many records have been done."""
+
+class Report(Protocol):
+    """Told of progress: what is being done, how many records have been done, and of how many where that is known."""
+
+    def __call__(self, what: str, count: int, total: int | None = None) -> None: ...
 
 
-def silent(what: str, count: int) -> None:
+def silent(what: str, count: int, total: int | None = None) -> None:
     """Report nothing."""
 
 
@@ -96,6 +99,18 @@ class Corpus:
 
     def records(self, split: str) -> Iterator[Record]:
         return read_records(self.folder / f"{split}.jsonl")
+
+    def target(self, number: int) -> str:
+        """The target of a training record, without reading the others."""
+        with (self.folder / "train.jsonl").open("rb") as file:
+            file.seek(self._line_starts[number])
+            target: str = json.loads(file.readline())["target"]
+        return target
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        with (self.folder / "train.jsonl").open("rb") as file:
+            return [0, *accumulate(len(line) for line in file)][:-1]
 
     def text(self, ids: np.ndarray | list[int]) -> str:
         """The text of ids of this corpus."""

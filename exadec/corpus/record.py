@@ -5,6 +5,7 @@ In: JSONL, TSV or CSV files (optionally .gz or .xz). Out: `Record`s, one at a ti
 
 import csv
 import gzip
+import hashlib
 import json
 import lzma
 import zlib
@@ -35,6 +36,11 @@ class Record:
 
     def scoring_references(self) -> tuple[str, ...]:
         return self.references or (self.target,)
+
+
+def fingerprint(text: str) -> int:
+    """64 bits of a text: equal for equal texts, and for others with a probability of 2 ** -64."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def linearize(table: Iterable[tuple[str, str]]) -> str:

@@ -3,7 +3,6 @@
 In: a prepared `Corpus` and its `ExemplarMap`. Out: `SplitFacts` and an `Audit`: counts, lengths, similarities, leakage.
 """
 
-import hashlib
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exadec.corpus.prepare import SPLITS, Corpus, Sequences
+from exadec.corpus.record import fingerprint
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.exemplars.retrieve import ExemplarMap
 
@@ -119,8 +119,8 @@ def scan(corpus: Corpus, split: str) -> Scan:
     sources, targets, groups = array("Q"), array("Q"), set()
     tables = several = 0
     for record in corpus.records(split):
-        sources.append(_fingerprint(record.source))
-        targets.append(_fingerprint(record.target))
+        sources.append(fingerprint(record.source))
+        targets.append(fingerprint(record.target))
         groups.add(record.group)
         tables += record.table is not None
         several += len(record.references) > 1
@@ -229,10 +229,6 @@ def _audit_split(split: str, scans: Mapping[str, Scan], exemplars: ExemplarMap) 
         seen_targets=seen(own.targets, train.targets),
         seen_pairs=seen(_pair(own), _pair(train)),
     )
-
-
-def _fingerprint(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def _pair(scanned: Scan) -> np.ndarray:

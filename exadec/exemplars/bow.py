@@ -1,17 +1,22 @@
 """Bag-of-words rows.
 
-In: texts. Out: a sparse matrix of word counts, one row a text, exact in integers.
+In: texts. Out: `Rows`: sparse vectors of whole numbers, one a text, so that all that follows is exact.
 """
 
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from scipy import sparse
 
 _TERM = re.compile(r"\w+(?:[.'’-]\w+)*")
+_SHADES = 64
+"""A term's tf-idf weight is a multiple of 1/64: whole numbers keep the join exact and the same on every machine."""
+
+Weighting = Literal["raw", "binary", "tfidf"]
 
 
 def terms(text: str) -> list[str]:
@@ -19,30 +24,95 @@ def terms(text: str) -> list[str]:
     return _TERM.findall(text.lower())
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Sparse vectors, one a text."""
+
+    offsets: np.ndarray
+    """(N + 1,) int64; row i is terms[offsets[i]:offsets[i + 1]] and the same of counts."""
+    terms: np.ndarray
+    """(entries,) int32, ascending within a row"""
+    counts: np.ndarray
+    """(entries,) int32, at least 1"""
+    squares: np.ndarray
+    """(N,) int64: squared Euclidean norms after weighting, over all terms of the text, known or not"""
+
+    def __len__(self) -> int:
+        return len(self.squares)
+
+    def take(self, numbers: np.ndarray) -> "Rows":
+        """Some rows, in the order given."""
+        lengths = np.diff(self.offsets)[numbers]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(self.offsets[numbers] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Rows(offsets, self.terms[entries], self.counts[entries], self.squares[numbers])
+
+    def slice(self, begin: int, end: int) -> "Rows":
+        """Rows begin to end, without copying their entries."""
+        first, last = self.offsets[begin], self.offsets[end]
+        offsets = self.offsets[begin : end + 1] - first
+        return Rows(offsets, self.terms[first:last], self.counts[first:last], self.squares[begin:end])
+
+
 class BagOfWords:
-    """Counts words over a fixed list of terms: those of the texts that can be retrieved."""
+    """Turns texts into rows over a list of terms: those of the texts that can be retrieved."""
 
-    def __init__(self) -> None:
+    def __init__(self, weighting: Weighting = "raw", split: Callable[[str], list[str]] = terms):
+        self.weighting = weighting
+        self.split = split
         self.columns: dict[str, int] = {}
+        self.weights = np.zeros(0, np.int64)
+        """(terms,): what a count is multiplied with; 1, unless tf-idf is asked for"""
+        self.unseen_weight = 1
+        """Of terms that no text had when the weights were made."""
 
-    def fit(self, texts: Iterable[str]) -> sparse.csr_array:
-        """Count the texts to be retrieved; every term of theirs gets a column."""
-        return self._count(texts, grow=True)[0]
+    def fit(self, texts: Iterable[str]) -> Rows:
+        """Count the texts to be retrieved; every term of theirs gets a column and a weight."""
+        return self.weigh(self._count(texts, grow=True))
 
-    def count(self, texts: Iterable[str]) -> tuple[sparse.csr_array, np.ndarray]:
-        """Count other texts. Returns rows over the known terms, and each text's squared norm over *all* its terms."""
+    def grow(self, texts: Iterable[str]) -> Rows:
+        """Count more texts to be retrieved. New terms get columns; the weights of the old ones stay."""
+        return self._count(texts, grow=True)
+
+    def count(self, texts: Iterable[str]) -> Rows:
+        """Count other texts, over the known terms; their norms are those of *all* their terms."""
         return self._count(texts, grow=False)
 
-    def _count(self, texts: Iterable[str], grow: bool) -> tuple[sparse.csr_array, np.ndarray]:
-        indices, data, offsets, squares = array("i"), array("i"), array("q", [0]), array("q")
+    def weigh(self, rows: Rows) -> Rows:
+        """Make the weights anew from the rows of all texts to be retrieved; the rows come back with their norms."""
+        if self.weighting == "tfidf":
+            frequencies = np.bincount(rows.terms, minlength=len(self.columns))
+            # The smoothed inverse document frequency of the field, ln((1 + N) / (1 + df)) + 1, in steps of 1/64.
+            inverse = np.log((1 + len(rows)) / (1 + np.append(frequencies, 0))) + 1
+            *weights, self.unseen_weight = np.rint(inverse * _SHADES).astype(np.int64).tolist()
+            self.weights = np.array(weights, np.int64)
+        return replace(rows, squares=self._squares(rows.offsets, rows.terms, rows.counts))
+
+    def _count(self, texts: Iterable[str], grow: bool) -> Rows:
+        columns, counts, offsets, unknown = array("i"), array("i"), array("q", [0]), array("q")
         for text in texts:
-            counts = Counter(terms(text))
-            for term, count in counts.items():
-                column = self.columns.setdefault(term, len(self.columns)) if grow else self.columns.get(term)
-                if column is not None:
-                    indices.append(column)
-                    data.append(count)
-            offsets.append(len(indices))
-            squares.append(sum(count * count for count in counts.values()))
-        parts = (np.array(data, np.float32), np.array(indices, np.int32), np.array(offsets, np.int64))
-        return sparse.csr_array(parts, shape=(len(squares), len(self.columns))), np.array(squares, np.float64)
+            row, unknown_square = [], 0
+            for term, count in Counter(self.split(text)).items():
+                count = 1 if self.weighting == "binary" else count
+                column = self.columns.setdefault(term, len(self.columns)) if grow else self.columns.get(term, -1)
+                if column >= 0:
+                    row.append((column, count))
+                else:
+                    unknown_square += (count * self.unseen_weight) ** 2
+            row.sort()
+            for column, count in row:
+                columns.append(column)
+                counts.append(count)
+            offsets.append(len(columns))
+            unknown.append(unknown_square)
+        if grow:
+            new = np.full(len(self.columns) - len(self.weights), self.unseen_weight, np.int64)
+            self.weights = np.concatenate([self.weights, new])
+        parts = np.array(offsets, np.int64), np.array(columns, np.int32), np.array(counts, np.int32)
+        return Rows(*parts, squares=self._squares(*parts) + np.array(unknown, np.int64))
+
+    def _squares(self, offsets: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """(N,) int64: the squared norms of rows, as far as their terms are known."""
+        values = (counts * self.weights[columns]) ** 2
+        squares: np.ndarray = np.diff(np.concatenate([[0], np.cumsum(values)])[offsets])
+        return squares

@@ -1,74 +1,218 @@
-"""Exact top-1 cosine join of bag-of-words rows.
+"""Exact top-k cosine join of bag-of-words rows.
 
-In: count rows of queries and of candidates. Out: for each query the most similar candidate, lowest index on ties.
+In: `Rows` of queries, `Candidates`, and who may find whom. Out: `Neighbours`: each query's most similar candidates.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
-from scipy import sparse
 
-_HEAD = 128
-"""The most frequent terms own nearly all the arithmetic of the product: they are multiplied as dense columns."""
-_BLOCK_BYTES = 32 * 2**20
-"""Of one block of similarities: large enough for the matrix product, small enough for the cache."""
+from exadec.errors import InputError
+from exadec.exemplars.bow import Rows
+from exadec.exemplars.candidates import Candidates
+
+Device = Literal["auto", "cpu", "cuda"]
+
+CHUNK = 16_384
+"""Queries between two entries in a ledger: some seconds of work."""
+_QUERIES = 64
+"""Queries that pass over the candidates together: each block of candidates is read from memory once for all of them."""
 
 
-def nearest(
-    queries: sparse.csr_array,
-    query_squares: np.ndarray,
-    candidates: sparse.csr_array,
-    exclude_own: bool,
-    report: Callable[[int], None] = lambda done: None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (int32, -1 where no candidate shares a word) and cosines (float32) of the nearest candidates.
+@dataclass(frozen=True)
+class Neighbours:
+    """The best candidates of each query, by falling score; candidates of equal score by rising id."""
 
-    Counts are integers, so products are exact in float32 and dot²/‖c‖² is a correctly rounded quotient of integers:
-    candidates that are equally similar compare as equal, and the lowest index wins. With `exclude_own` row i of the
-    queries is row i of the candidates, and may not find itself.
+    ids: np.ndarray
+    """(Q, k) int64; -1 where there are no more: a candidate that shares no term is never a neighbour"""
+    scores: np.ndarray
+    """(Q, k) float64: dot² / ‖candidate‖², one correctly rounded quotient of whole numbers, so that ties are ties"""
+
+    @staticmethod
+    def none(queries: int, k: int) -> "Neighbours":
+        return Neighbours(np.full((queries, k), -1, np.int64), np.zeros((queries, k)))
+
+    @staticmethod
+    def merge(parts: Sequence["Neighbours"]) -> "Neighbours":
+        """The best of several searches over different candidates, in whatever order they come."""
+        k = parts[0].ids.shape[1]
+        ids = np.concatenate([part.ids for part in parts], axis=1)
+        scores = np.concatenate([part.scores for part in parts], axis=1)
+        order = np.lexsort((ids, -scores, ids < 0), axis=1)[:, :k]
+        return Neighbours(np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1))
+
+    def similarities(self, squares: np.ndarray) -> np.ndarray:
+        """(Q, k) float32 cosines; `squares` are those of the queries."""
+        return np.sqrt(self.scores / np.maximum(squares, 1)[:, None]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Who may find whom."""
+
+    query_keys: np.ndarray
+    """(rules, Q) int64"""
+    candidate_keys: np.ndarray
+    """(rules, N) int64: a query does not find a candidate with which it has a key of any rule in common"""
+    alive: np.ndarray
+    """(N,) bool: False for candidates that nobody may find"""
+    query_ranges: np.ndarray
+    """(Q, 2) int64: the candidates, from begin to end, that a query may find"""
+
+    @staticmethod
+    def all(queries: int, candidates: int) -> "Allowed":
+        return Allowed(
+            query_keys=np.zeros((0, queries), np.int64),
+            candidate_keys=np.zeros((0, candidates), np.int64),
+            alive=np.ones(candidates, bool),
+            query_ranges=np.tile(np.array([0, candidates]), (queries, 1)),
+        )
+
+    def take(self, numbers: np.ndarray) -> "Allowed":
+        """The same for some of the queries."""
+        keys = np.ascontiguousarray(self.query_keys[:, numbers])
+        return Allowed(keys, self.candidate_keys, self.alive, self.query_ranges[numbers])
+
+
+class Ledger:
+    """What is done of a join, in a folder: a join that was killed goes on where it was."""
+
+    def __init__(self, folder: Path, key: str, queries: int, k: int):
+        """Open the ledger of this very join, or begin one; `key` is everything that the answers depend on."""
+        job = f"{key} {queries} {k}\n"
+        files = {
+            "ids": (np.int64, (queries, k)),
+            "scores": (np.float64, (queries, k)),
+            "done": (np.bool_, (-(-queries // CHUNK),)),
+        }
+        paths = {name: folder / f"{name}.npy" for name in files}
+        is_same = (folder / "job").is_file() and (folder / "job").read_text() == job
+        mode = "r+" if is_same and all(path.is_file() for path in paths.values()) else "w+"
+        if mode == "w+":
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "job").unlink(missing_ok=True)
+        arrays = {
+            name: np.lib.format.open_memmap(paths[name], mode=mode, dtype=dtype, shape=shape)
+            for name, (dtype, shape) in files.items()
+        }
+        if mode == "w+":
+            arrays["ids"][:] = -1
+            arrays["ids"].flush()
+            (folder / "job").write_text(job)  # last: without it, what is here counts for nothing
+        self.done, self._arrays = arrays["done"], arrays
+        self.found = Neighbours(arrays["ids"], arrays["scores"])
+
+    def check_off(self, number: int) -> None:
+        """A chunk is done: its answers reach the disk before the mark does."""
+        self._arrays["ids"].flush()
+        self._arrays["scores"].flush()
+        self.done[number] = True
+        self._arrays["done"].flush()
+
+
+def join(
+    queries: Rows,
+    candidates: Candidates,
+    k: int,
+    allowed: Allowed,
+    device: Device = "auto",
+    ledger: Ledger | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Neighbours:
+    """The `k` best candidates of every query: the same on a CPU, on a GPU, and after an interruption.
+
+    With a ledger, queries that it has the answers of are not searched for again. Told of progress: done, of how many.
     """
-    count = queries.shape[0]
-    best = np.full(count, -1, np.int32)
-    similarity = np.zeros(count, np.float32)
-    if count == 0 or candidates.shape[0] == 0:
-        return best, similarity
-    squares = np.maximum(_row_squares(candidates), 1.0)
-    head = np.argsort(-np.bincount(candidates.indices, minlength=candidates.shape[1]), kind="stable")[:_HEAD]
-    is_head = np.zeros(candidates.shape[1], bool)
-    is_head[head] = True
-    candidate_head = np.ascontiguousarray(candidates[:, head].toarray().T)  # (head, N)
-    candidate_tail = _tail(candidates, is_head).T.tocsr()  # (terms, N)
-    query_head, query_tail = queries[:, head], _tail(queries, is_head)
+    device = choose_device(device)
+    find: Callable[[Rows, Allowed], Neighbours]
+    if device == "cuda":
+        from exadec.exemplars.cuda import GpuSearch
 
-    def search(rows: slice) -> None:
-        dots = query_head[rows].toarray() @ candidate_head  # (block, N)
-        tail = query_tail[rows] @ candidate_tail
-        # scipy's product has no duplicate entries, so adding at its coordinates is a plain scatter.
-        dots[np.repeat(np.arange(tail.shape[0]), np.diff(tail.indptr)), tail.indices] += tail.data
-        ratios = np.square(dots, dtype=np.float64)
-        ratios /= squares
-        if exclude_own:
-            ratios[np.arange(len(ratios)), np.arange(rows.start, rows.stop)] = -1.0
-        winners = ratios.argmax(axis=1)
-        top = ratios[np.arange(len(winners)), winners]
-        best[rows] = np.where(top > 0, winners, -1)
-        similarity[rows] = np.sqrt(np.maximum(top, 0) / np.maximum(query_squares[rows], 1.0))
-
-    step = max(1, _BLOCK_BYTES // (8 * candidates.shape[0]))
-    blocks = [slice(start, min(start + step, count)) for start in range(0, count, step)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy and scipy let go of the interpreter's lock
-        for rows, _ in zip(blocks, pool.map(search, blocks), strict=True):
-            report(rows.stop)
-    return best, similarity
+        find = partial(GpuSearch(candidates.rows, candidates.weights, candidates.ids, allowed).search, k=k)
+    else:
+        find = partial(_search_all, candidates=candidates, k=k)
+    found = Neighbours.none(len(queries), k) if ledger is None else ledger.found
+    order = order_by_range(allowed.query_ranges)
+    done = 0
+    for number, start in enumerate(range(0, len(order), CHUNK)):
+        chunk = order[start : start + CHUNK]
+        if ledger is None or not ledger.done[number]:
+            part = find(queries.take(chunk), allowed.take(chunk))
+            found.ids[chunk], found.scores[chunk] = part.ids, part.scores
+            if ledger is not None:
+                ledger.check_off(number)
+        done += len(chunk)
+        report(done, len(order))
+    return found
 
 
-def _row_squares(rows: sparse.csr_array) -> np.ndarray:
-    return np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
+def choose_device(device: str) -> Literal["cpu", "cuda"]:
+    """`auto` is the GPU where there is one."""
+    if device not in get_args(Device):
+        raise InputError(f"unknown device {device!r}; the devices are {', '.join(get_args(Device))}.")
+    if device == "cpu":
+        return "cpu"
+    import torch  # seconds; whoever says cpu is spared them
+
+    if not torch.cuda.is_available():
+        if device == "cuda":
+            raise InputError("there is no GPU to join on; use --device cpu.")
+        return "cpu"
+    return "cuda"
 
 
-def _tail(rows: sparse.csr_array, is_head: np.ndarray) -> sparse.csr_array:
-    keep = ~is_head[rows.indices]
-    offsets = np.concatenate([[0], np.cumsum(keep)])[rows.indptr]
-    return sparse.csr_array((rows.data[keep], rows.indices[keep], offsets), shape=rows.shape)
+def _search_all(queries: Rows, allowed: Allowed, candidates: Candidates, k: int) -> Neighbours:
+    return search(queries, candidates, k, allowed, np.arange(len(queries)))
+
+
+def search(
+    queries: Rows,
+    candidates: Candidates,
+    k: int,
+    allowed: Allowed,
+    numbers: np.ndarray,
+    report: Callable[[int], None] = lambda done: None,
+    threads: int | None = None,
+) -> Neighbours:
+    """The neighbours of the queries `numbers`, with all cores or so many threads; of the others nothing is said."""
+    from exadec.exemplars.kernels import search_rows  # numba, which takes a second to load
+
+    found = Neighbours.none(len(queries), k)
+    candidate_arrays = candidates.arrays()
+    weights = candidates.weights[queries.terms]
+    factors = queries.counts * weights * weights
+
+    def work(block: np.ndarray) -> int:
+        begin, end = allowed.query_ranges[block[0]]
+        search_rows(
+            block, begin, end, queries.offsets, queries.terms, factors, *candidate_arrays,
+            allowed.query_keys, allowed.candidate_keys, allowed.alive, found.ids, found.scores,
+        )  # fmt: skip
+        return len(block)
+
+    done = 0
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        for count in pool.map(work, _blocks(numbers, allowed.query_ranges)):
+            done += count
+            report(done)
+    return found
+
+
+def _blocks(numbers: np.ndarray, ranges: np.ndarray) -> Iterator[np.ndarray]:
+    """Queries that search the same range, so many at a time."""
+    order = numbers[order_by_range(ranges[numbers])]
+    changes = np.flatnonzero((np.diff(ranges[order], axis=0) != 0).any(axis=1)) + 1
+    for same in np.split(order, changes):
+        for start in range(0, len(same), _QUERIES):
+            yield same[start : start + _QUERIES]
+
+
+def order_by_range(ranges: np.ndarray) -> np.ndarray:
+    """(Q,) int64: the queries in an order in which those that search the same candidates are neighbours."""
+    return np.lexsort((ranges[:, 1], ranges[:, 0]))

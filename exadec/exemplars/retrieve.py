@@ -3,20 +3,27 @@
 In: a prepared `Corpus`. Out: an `ExemplarMap`: for each instance of each split one training instance, or none.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import SPLITS, Corpus, Report, silent
-from exadec.corpus.stage import hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.record import fingerprint, read_lines
+from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
-from exadec.exemplars.bow import BagOfWords
-from exadec.exemplars.join import nearest
+from exadec.exemplars.bow import BagOfWords, Rows, terms
+from exadec.exemplars.index import BowIndex
+from exadec.exemplars.join import Device
+from exadec.exemplars.policies import Choice, Engine, Instances, Pool
 
-FORMAT = 1
+FORMAT = 2
+DEFAULT = ExemplarConfig()
 
 
 class ExemplarMap:
@@ -32,47 +39,84 @@ class ExemplarMap:
         return key
 
     def indices(self, split: str) -> np.ndarray:
-        """(N,) int32: the training instance whose target is the exemplar; -1 for none."""
-        return np.asarray(np.load(self.folder / f"{split}.index.npy"))
+        """(N,) int64: the training instance whose target is the exemplar; -1 for none."""
+        return self._load(f"{split}.index.npy")
 
     def similarities(self, split: str) -> np.ndarray:
-        """(N,) float32: cosine between the two sources."""
-        return np.asarray(np.load(self.folder / f"{split}.similarity.npy"))
+        """(N,) float32: cosine between the two sources (for the oracle: targets)."""
+        return self._load(f"{split}.similarity.npy")
+
+    def neighbours(self, split: str) -> tuple[np.ndarray, np.ndarray]:
+        """(N, k) int64 and float32: the nearest training instances and their cosines; k = 0 if none were searched."""
+        return self._load(f"{split}.neighbours.npy"), self._load(f"{split}.neighbour_similarities.npy")
+
+    def _load(self, name: str) -> np.ndarray:
+        try:
+            return np.asarray(np.load(self.folder / name))
+        except (OSError, ValueError):
+            raise InputError(f"{self.folder / name}: missing or damaged; run `exadec retrieve` again.") from None
 
 
 class Retriever:
     """Finds exemplars for texts that are not part of a corpus."""
 
-    def __init__(self, corpus: Corpus):
-        self.targets: list[str] = []
-        self._bag = BagOfWords()
+    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
+        self.corpus = corpus
+        self.index = open_index(corpus, config)
+        self._groups: np.ndarray | None = None
 
-        def sources() -> Any:
-            for record in corpus.records("train"):
-                self.targets.append(record.target)
-                yield record.source
+    def find(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        """For each source the target whose source is most similar, and the similarity; None when none shares a word.
 
-        self._rows: sparse.csr_array = self._bag.fit(sources())
-
-    def find(self, sources: Sequence[str]) -> list[tuple[str | None, float]]:
-        """For each source the target whose source is most similar, and the similarity; None when none shares a word."""
-        rows, squares = self._bag.count(sources)
-        indices, similarities = nearest(rows, squares, self._rows, exclude_own=False)
+        With a group only the targets of that group are looked at: a house's own texts.
+        """
+        ids, similarities = self.index.search_many(sources, among=None if group is None else self._members(group))
         return [
-            (self.targets[index] if index >= 0 else None, float(similarity))
-            for index, similarity in zip(indices, similarities, strict=True)
+            (self.corpus.target(int(number)) if number >= 0 else None, float(similarity))
+            for number, similarity in zip(ids[:, 0], similarities[:, 0], strict=True)
         ]
 
+    def _members(self, group: str) -> np.ndarray:
+        """(N,) bool over the training instances."""
+        if self._groups is None:
+            self._groups = np.array([record.group or "" for record in self.corpus.records("train")])
+        members: np.ndarray = self._groups == group
+        if not group or not members.any():
+            raise InputError(f"no training record has the group {group!r}.")
+        return members
 
-def retrieve(corpus: Corpus, report: Report = silent) -> ExemplarMap:
-    """Make the exemplar map of a corpus, or open it when the corpus has not changed."""
-    folder = corpus.folder.parent / "exemplars"
-    key = hash_value({"format": FORMAT, "corpus": corpus.hash})
+
+def retrieve(
+    corpus: Corpus,
+    config: ExemplarConfig = DEFAULT,
+    report: Report = silent,
+    device: Device = "auto",
+    cluster: str | None = None,
+) -> ExemplarMap:
+    """Make the exemplar map of a corpus, or open it when neither the corpus nor the policy has changed.
+
+    Where it is made (a CPU, a GPU, the Ray cluster at an address) makes no difference to it. A join that was killed
+    goes on where it was.
+    """
+    folder = exemplar_folder(corpus, config)
+    facts: dict[str, Any] = {"corpus": corpus.hash, "config": asdict(config)}
+    if config.given is not None:
+        if not Path(config.given).is_file():
+            raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
+        facts["given"] = hash_file(Path(config.given))
+    key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
-        facts: dict[str, Any] = {"corpus": corpus.hash, "features": "raw counts of lower-cased words, cosine, top-1"}
+        unfinished = folder.with_name(f".{folder.name}-unfinished")
         with rebuild(folder, key, facts) as draft:
-            _join_splits(corpus, draft, facts, report)
+            facts |= _choose_for_splits(corpus, config, draft, Engine(device, cluster, unfinished, key), report)
+        shutil.rmtree(unfinished, ignore_errors=True)
     return ExemplarMap(folder)
+
+
+def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
+    """Beside the corpus; each policy has a folder of its own, so that runs keep what they were trained with."""
+    name = "exemplars" if config == DEFAULT else f"exemplars-{hash_value(asdict(config))[:8]}"
+    return corpus.folder.resolve().parent / name
 
 
 def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
@@ -83,19 +127,126 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
     return exemplars
 
 
-def _join_splits(corpus: Corpus, folder: Path, facts: dict[str, Any], report: Report) -> None:
-    bag = BagOfWords()
-    candidates = bag.fit(record.source for record in corpus.records("train"))
+def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
+    """The index of the training sources, built when it is not there or was made from another corpus."""
+    folder = _index_folder(corpus, config)
+    split = _splitter(corpus, config)
+    if folder.exists():
+        index = BowIndex.open(folder, split=split, split_name=config.features)
+        if index.corpus == corpus.hash:
+            return index
+    bag = BagOfWords(config.weighting, split)
+    return _save_index(corpus, config, bag, bag.fit(record.source for record in corpus.records("train")))
+
+
+def _save_index(corpus: Corpus, config: ExemplarConfig, bag: BagOfWords, rows: Rows) -> BowIndex:
+    index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
+    index.save(_index_folder(corpus, config))
+    return index
+
+
+def _index_folder(corpus: Corpus, config: ExemplarConfig) -> Path:
+    return corpus.folder.parent / f"index-{config.features}-{config.weighting}"
+
+
+def _splitter(corpus: Corpus, config: ExemplarConfig) -> Any:
+    return terms if config.features == "words" else corpus.segmenter.segment
+
+
+def _choose_for_splits(
+    corpus: Corpus, config: ExemplarConfig, folder: Path, engine: Engine, report: Report
+) -> dict[str, Any]:
+    bag, groups = BagOfWords(config.weighting, _splitter(corpus, config)), _Numbers()
+    train = _read_instances(corpus, "train", config, bag.fit, groups, report)
+    if config.policy != "oracle":
+        _save_index(corpus, config, bag, train.rows)
+    pool = Pool(train, bag.weights, config)
+    named = None if config.given is None else _read_given(Path(config.given), corpus)
+    facts = {}
     for split in SPLITS:
-        rows, squares = bag.count(record.source for record in corpus.records(split))
-        indices, similarities = nearest(rows, squares, candidates, split == "train", _reporter(split, report))
-        np.save(folder / f"{split}.index.npy", indices)
-        np.save(folder / f"{split}.similarity.npy", similarities)
+        side = train if split == "train" else _read_instances(corpus, split, config, bag.count, groups, report)
+        if named is not None:
+            choice = pool.with_similarities(side, named[split])
+        else:
+            choice = pool.choose(side, split, _for_split(engine, split, report))
+        _write_choice(folder, split, choice)
         facts[split] = {
-            "without_exemplar": int((indices < 0).sum()),
-            "mean_similarity": float(similarities.mean()),
+            "without_exemplar": int((choice.index < 0).sum()),
+            "mean_similarity": float(choice.similarity.mean()),
         }
+    return facts
 
 
-def _reporter(split: str, report: Report) -> Callable[[int], None]:
-    return lambda done: report(f"retrieving for {split}", done)
+def _for_split(engine: Engine, split: str, report: Report) -> Engine:
+    def tell(done: int, total: int) -> None:
+        report(f"retrieving for {split}", done, total)
+
+    assert engine.unfinished is not None
+    return Engine(engine.device, engine.cluster, engine.unfinished / split, engine.key, tell)
+
+
+def _write_choice(folder: Path, split: str, choice: Choice) -> None:
+    for name, array in (
+        ("index", choice.index),
+        ("similarity", choice.similarity),
+        ("neighbours", choice.neighbours),
+        ("neighbour_similarities", choice.neighbour_similarities),
+    ):
+        np.save(folder / f"{split}.{name}.npy", array)
+
+
+class _Numbers(dict[str, int]):
+    """Numbers names in the order in which they come."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+def _read_instances(
+    corpus: Corpus, split: str, config: ExemplarConfig, count: Any, groups: _Numbers, report: Report
+) -> Instances:
+    """Go through the records once: rows, fingerprints, groups."""
+    sources, targets, members = [], [], []
+    size = corpus.size(split)
+
+    def texts() -> Any:
+        for number, record in enumerate(corpus.records(split), start=1):
+            sources.append(fingerprint(record.source))
+            targets.append(fingerprint(record.target))
+            members.append(-1 if record.group is None else groups[record.group])
+            if number % 1000 == 0:
+                report(f"counting words of {split}", number, size)
+            yield record.target if config.policy == "oracle" else record.source
+
+    rows = count(texts())
+    return Instances(
+        rows=rows,
+        own=np.arange(size) if split == "train" else np.full(size, -1),
+        sources=np.array(sources, np.uint64).view(np.int64),
+        targets=np.array(targets, np.uint64).view(np.int64),
+        groups=np.array(members, np.int64),
+    )
+
+
+def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
+    """For each split the training instances that the file names; -1 for instances it does not speak of."""
+    places = {split: {record.uid: number for number, record in enumerate(corpus.records(split))} for split in SPLITS}
+    named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+            split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
+        if split not in SPLITS:
+            raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+        if uid not in places[split]:
+            raise InputError(f"{where}: there is no {split} record with the uid {uid!r}.")
+        if exemplar not in places["train"]:
+            raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
+        if split == "train" and uid == exemplar:
+            raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
+        named[split][places[split][uid]] = places["train"][exemplar]
+    return named

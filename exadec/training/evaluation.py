@@ -13,7 +13,7 @@ from exadec.corpus import wire
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.record import read_lines
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import ExemplarMap, open_exemplars
+from exadec.exemplars.retrieve import ExemplarMap, exemplar_folder, open_exemplars
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
@@ -91,7 +91,7 @@ def evaluate(
     """
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
-    exemplars = open_exemplars(corpus, corpus.folder.parent / "exemplars")
+    exemplars = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars))
     if exemplars.hash != run.facts["exemplars"]:
         raise InputError(f"{exemplars.folder}: the exemplars have changed since run {run.folder} was trained.")
     outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)

@@ -83,7 +83,7 @@ def train(
     if resume and not folder.exists():
         raise InputError(f"{folder}: there is no run to resume.")
     corpus = prepare(config, report)
-    exemplars = retrieve(corpus, report)
+    exemplars = retrieve(corpus, config.exemplars, report)
     model = build_model(config, corpus).to(pick_device())  # before the run's folder, so that a failure leaves none
     if resume:
         run = open_run(folder)

@@ -13,7 +13,7 @@ import torch
 from exadec.corpus import wire
 from exadec.corpus.vocabulary import UNK, PieceTable
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import open_exemplars
+from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
 from exadec.loading.batch import Instance, collate
 from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.evaluation import Output
@@ -103,7 +103,7 @@ def _label_exemplars(run: Run, outputs: Sequence[Output], split: str) -> tuple[d
         texts = [output.exemplar for output in outputs if output.exemplar is not None]
         return {text: wire.style_of(text) or "none" for text in texts}, "house style"
     corpus = open_corpus(run)
-    indices = open_exemplars(corpus, corpus.folder.parent / "exemplars").indices(split)
+    indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
     wanted = set(indices.tolist())
     groups = {i: record.group for i, record in enumerate(corpus.records("train")) if i in wanted}
     labelled = {

@@ -16,12 +16,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import SPLITS, Corpus
 from exadec.corpus.record import read_lines
 from exadec.corpus.stage import MANIFEST, is_fresh, read_manifest
 from exadec.errors import InputError
 from exadec.exemplars.audit import Audit, Distribution, Side, SplitFacts, audit, measure_splits, scan
-from exadec.exemplars.retrieve import ExemplarMap, open_exemplars
+from exadec.exemplars.retrieve import DEFAULT, ExemplarMap, exemplar_folder, open_exemplars
 from exadec.textmetrics import rouge
 
 HELD_OUT = ("valid", "test")
@@ -69,11 +70,11 @@ class Inspection:
     """Why there is no audit."""
 
 
-def inspect_corpus(folder: Path) -> Inspection:
-    """Look at a prepared corpus and, where they have been retrieved, at its exemplars."""
+def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> Inspection:
+    """Look at a prepared corpus and, where they have been retrieved in this way, at its exemplars."""
     corpus = _open_corpus(Path(folder))
     scans = {split: scan(corpus, split) for split in SPLITS}
-    exemplars, note = _find_exemplars(corpus)
+    exemplars, note = _find_exemplars(corpus, exemplar_config)
     facts = corpus.manifest["vocabulary"]
     return Inspection(
         folder=corpus.folder,
@@ -96,8 +97,8 @@ def _open_corpus(folder: Path) -> Corpus:
     return Corpus(folder)
 
 
-def _find_exemplars(corpus: Corpus) -> tuple[ExemplarMap | None, str]:
-    folder = corpus.folder.resolve().parent / "exemplars"
+def _find_exemplars(corpus: Corpus, config: ExemplarConfig) -> tuple[ExemplarMap | None, str]:
+    folder = exemplar_folder(corpus, config)
     if not (folder / MANIFEST).is_file():
         return None, NOT_RETRIEVED
     try:

@@ -134,7 +134,9 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
 def _data(results: Results) -> str:
     """The corpus in numbers, where it still lies where the runs found it."""
     try:
-        return inspection_html(inspect_corpus(open_corpus(results.baseline.run).folder))
+        return inspection_html(
+            inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
+        )
     except InputError as error:
         return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(str(error))}</p>"
 

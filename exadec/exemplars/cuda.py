@@ -1,0 +1,192 @@
+"""The join on a GPU.
+
+In: the same rows and rules as `join.search`. Out: the same `Neighbours`, bit for bit.
+
+Every row is folded into a short dense row of bytes: frequent terms keep a column each, the others share columns. No
+count is negative, so the product of two folded rows is at least that of the rows themselves, and one dense product
+bounds every pair from above. Tiles of candidates whose bound reaches what is already certain are computed exactly.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from exadec.errors import InputError
+from exadec.exemplars.bow import Rows
+from exadec.exemplars.gpu_kernels import TILE, hits_in_tiles, scores_in_tiles, tile_bounds
+from exadec.exemplars.join import Allowed, Neighbours
+
+_COLUMNS = 1024
+"""Of a folded row. Twice as many halve the tiles to verify, but the product is nearly all the work already."""
+_EXACT = 256
+"""Columns of a single term. Measured on news: fewer or more leave more tiles to verify."""
+_FIRST_TILES = 16
+"""Tiles with the highest bounds, computed first: the best score in them is the one to beat."""
+_MARGIN = 1 - 2.0**-20
+"""Bounds are float32: less than 2 ** -21 of one is lost to rounding."""
+_BOUND_BYTES = 1 << 30
+"""Of the bounds of one chunk of queries."""
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """Rows on the GPU."""
+
+    offsets: torch.Tensor
+    """(N + 1,) int64"""
+    terms: torch.Tensor
+    """(entries,) int32"""
+    counts: torch.Tensor
+    """(entries,) int32"""
+    codes: torch.Tensor
+    """(N rounded up to tiles, _COLUMNS) int8: folded rows, divided by the row's scale and rounded up"""
+    scales: torch.Tensor
+    """(N rounded up to tiles,) float32"""
+
+
+class GpuSearch:
+    """Candidates on a GPU."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        weights: np.ndarray,
+        ids: np.ndarray,
+        allowed: Allowed,
+        device: torch.device | None = None,
+    ):
+        """Rows as for `Candidates`, which need no arranging here; of `allowed` what it says of candidates."""
+        self.device = device or torch.device("cuda")
+        self.rows, self.weights, self.ids = rows, weights, self._load(ids)
+        self.columns = _fold_columns(rows, len(weights))
+        self.folded = self._fold(rows)
+        self.squared_weights = self._load(weights * weights)
+        self.squares, self.alive = self._load(rows.squares), self._load(allowed.alive)
+        self.keys = self._load(allowed.candidate_keys)
+        # What a bound is multiplied with; nothing reaches a candidate that may not be found.
+        self.inverse = torch.zeros(len(self.folded.codes), device=self.device)
+        norms = self.squares.clamp(min=1).sqrt().float()
+        self.inverse[: len(rows)] = self.alive * self.folded.scales[: len(rows)] / norms
+
+    def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
+        """The best k candidates of each query; queries that search the same candidates should be neighbours."""
+        found = Neighbours.none(len(queries), k)
+        if len(queries) == 0 or len(self.rows) == 0:
+            return found
+        folded = self._fold(queries)
+        factors = folded.counts * self.squared_weights[folded.terms]
+        if len(factors) and int(factors.max()) >= 2**31:
+            raise InputError("a count times its squared weight does not fit into 32 bits; join on the CPU instead.")
+        exact = (
+            folded.offsets, folded.terms, factors.int(), self.folded.offsets, self.folded.terms, self.folded.counts,
+            self.squares, self.alive, self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
+            len(queries), len(self.rows), len(allowed.query_keys),
+        )  # fmt: skip
+        for begin, end in _runs(allowed.query_ranges):
+            first, last = allowed.query_ranges[begin]
+            tiles = (int(first) // TILE, -(-int(last) // TILE))
+            if last <= first:
+                continue
+            step = max(TILE, _BOUND_BYTES // (4 * (tiles[1] - tiles[0])))
+            for start in range(begin, end, step):
+                stop = min(start + step, end)
+                ids, scores = self._search_chunk(folded, exact, start, stop, tiles, k)
+                found.ids[start:stop], found.scores[start:stop] = ids, scores
+        return found
+
+    def _search_chunk(
+        self, queries: _Folded, exact: Any, start: int, stop: int, tiles: tuple[int, int], k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(queries, k) ids and scores of the queries from start to stop."""
+        first_tile, count = tiles[0], tiles[1] - tiles[0]
+        bounds = tile_bounds(queries.codes, self.folded.codes, self.inverse, start, stop, first_tile, count)
+        certain = _certain_scores(bounds, exact, start, first_tile, k)  # (queries,) float64
+        least = certain.sqrt().float() * _MARGIN / queries.scales[start:stop]
+        chosen = torch.nonzero(bounds >= least.clamp(min=1e-30)[:, None])  # (pairs, 2)
+        rows, scores, positions = hits_in_tiles(chosen[:, 0] + start, chosen[:, 1] + first_tile, certain, start, *exact)
+        return _best(rows - start, scores, self.ids[positions], stop - start, k)
+
+    def _load(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+    def _fold(self, rows: Rows) -> _Folded:
+        device = self.device
+        offsets = self._load(rows.offsets)
+        terms = self._load(rows.terms)
+        counts = self._load(rows.counts)
+        column_of, weight_of = self._load(self.columns), self._load(self.weights)
+        padded = -(-len(rows) // TILE) * TILE
+        codes = torch.zeros(padded, _COLUMNS, dtype=torch.int8, device=device)
+        scales = torch.ones(padded, device=device)
+        step = 1 << 17
+        for begin in range(0, len(rows), step):
+            end = min(begin + step, len(rows))
+            first, last = int(rows.offsets[begin]), int(rows.offsets[end])
+            lengths = offsets[begin + 1 : end + 1] - offsets[begin:end]
+            numbers = torch.arange(end - begin, device=device).repeat_interleave(lengths)
+            part = terms[first:last]
+            dense = torch.zeros((end - begin) * _COLUMNS, dtype=torch.int32, device=device)
+            dense.index_add_(0, numbers * _COLUMNS + column_of[part], (counts[first:last] * weight_of[part]).int())
+            dense = dense.view(end - begin, _COLUMNS)
+            scale = ((dense.amax(dim=1) + 126) // 127).clamp(min=1)
+            codes[begin:end] = ((dense + (scale - 1)[:, None]) // scale[:, None]).to(torch.int8)
+            scales[begin:end] = scale.float()
+        return _Folded(offsets, terms, counts, codes, scales)
+
+
+def _certain_scores(bounds: torch.Tensor, exact: Any, start: int, first_tile: int, k: int) -> torch.Tensor:
+    """The k-th best score among the most promising tiles of each query, 0 where there are not so many."""
+    queries, tiles = bounds.shape
+    promising = min(tiles, max(_FIRST_TILES, 2 * k))
+    chosen = bounds.topk(promising, dim=1, sorted=False).indices  # (queries, promising)
+    certain = torch.empty(queries, dtype=torch.float64, device=bounds.device)
+    step = max(1, (1 << 27) // (8 * TILE * promising))
+    for begin in range(0, queries, step):
+        part = chosen[begin : begin + step]
+        rows = torch.arange(start + begin, start + begin + len(part), device=bounds.device)
+        rows = rows.repeat_interleave(promising)
+        scores = scores_in_tiles(rows, part.reshape(-1) + first_tile, *exact).view(len(part), -1)
+        if scores.shape[1] < k:
+            certain[begin : begin + step] = 0.0
+        else:
+            certain[begin : begin + step] = scores.topk(k, dim=1).values[:, -1]
+    return certain
+
+
+def _best(
+    rows: torch.Tensor, scores: torch.Tensor, ids: torch.Tensor, queries: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first k hits of each query: by falling score, then by rising id."""
+    order = ids.argsort(stable=True)
+    order = order[scores[order].argsort(descending=True, stable=True)]
+    order = order[rows[order].argsort(stable=True)]
+    rows, scores, ids = rows[order], scores[order], ids[order]
+    begins = torch.searchsorted(rows, torch.arange(queries, device=rows.device))
+    rank = torch.arange(len(rows), device=rows.device) - begins[rows]
+    kept = rank < k
+    best = torch.full((queries, k), -1, dtype=torch.int64, device=rows.device)
+    top = torch.zeros((queries, k), dtype=torch.float64, device=rows.device)
+    best[rows[kept], rank[kept]] = ids[kept]
+    top[rows[kept], rank[kept]] = scores[kept]
+    return best.cpu().numpy(), top.cpu().numpy()
+
+
+def _fold_columns(rows: Rows, terms: int) -> np.ndarray:
+    """(terms,) int64: the column of each term; the rare ones are dealt out so that all columns get the like of them."""
+    order = np.argsort(-np.bincount(rows.terms, minlength=terms), kind="stable")
+    columns = np.empty(terms, np.int64)
+    columns[order[:_EXACT]] = np.arange(min(_EXACT, terms))
+    shared = _COLUMNS - _EXACT
+    turn, place = np.divmod(np.arange(max(0, terms - _EXACT)), shared)
+    columns[order[_EXACT:]] = _EXACT + np.where(turn % 2 == 0, place, shared - 1 - place)
+    return columns
+
+
+def _runs(query_ranges: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of queries that search the same candidates."""
+    changes = np.flatnonzero((np.diff(query_ranges, axis=0) != 0).any(axis=1)) + 1
+    edges = [0, *changes.tolist(), len(query_ranges)]
+    return list(pairwise(edges))
