@@ -206,7 +206,7 @@ def test_compaction_leaves_no_trace_of_deleted_texts(tmp_path: Path) -> None:
     assert b"secret" in b"".join(path.read_bytes() for path in folder.iterdir())
     index.compact()
     assert b"secret" not in b"".join(path.read_bytes() for path in folder.iterdir())
-    assert len(list(folder.iterdir())) == 13 + 3  # one segment, deleted ids, manifest, lock
+    assert len(list(folder.iterdir())) == 12 + 3  # one segment, deleted ids, manifest, lock
     assert ids_of(BowIndex.open(folder)) == [0, 2]
 
 
@@ -218,7 +218,7 @@ def test_many_small_additions_make_few_segments(tmp_path: Path) -> None:
         index.add([f"same word{i}"])
         most = max(most, index.segments)
     assert 1 < most <= 5
-    assert len(list((tmp_path / "i").iterdir())) == 13 * index.segments + 3
+    assert len(list((tmp_path / "i").iterdir())) == 12 * index.segments + 3
     for again in (index, BowIndex.open(tmp_path / "i")):
         assert again.search_many([f"word{i}" for i in range(400)])[0][:, 0].tolist() == list(range(400))
 
@@ -254,7 +254,7 @@ def test_crash_leaves_the_index_as_it_was(
     opened.verify()
     expected = {"add": [0, 1, 2, 3, 5], "delete": [1, 2, 3], "build": [0]}.get(change, [0, 1, 2, 3])
     assert ids_of(opened, "a b c d e x") == expected
-    assert len(list(folder.iterdir())) == 13 * opened.segments + 3  # what the crash left is gone
+    assert len(list(folder.iterdir())) == 12 * opened.segments + 3  # what the crash left is gone
 
 
 def test_files_are_on_disk_before_the_manifest_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

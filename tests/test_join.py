@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import exadec.exemplars.candidates as arranging
 import exadec.exemplars.join as joining
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
-from exadec.exemplars.candidates import BLOCK, Candidates
-from exadec.exemplars.join import Allowed, Ledger, Neighbours, choose_device, join, search
+from exadec.exemplars.candidates import Candidates
+from exadec.exemplars.join import Allowed, Ledger, Neighbours, choose_device, join, screening_type, search
 
 words = st.sampled_from(["a", "b", "c", "d", "e"])
 sentences = st.lists(words, max_size=6).map(" ".join)
@@ -119,8 +120,11 @@ def dense_scores(queries: Rows, rows: Rows, weights: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
 @pytest.mark.parametrize("k", [1, 10])
-def test_search_over_several_blocks_equals_dense_products(weighting: Weighting, k: int) -> None:
-    rows, bag = zipf_rows(2 * BLOCK + 300, 3, weighting)
+def test_search_over_several_blocks_equals_dense_products(
+    weighting: Weighting, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arranging, "BLOCK", 512)
+    rows, bag = zipf_rows(1500, 3, weighting)
     own = np.arange(len(rows))[None]
     allowed = replace(Allowed.all(len(rows), len(rows)), query_keys=own, candidate_keys=own)
     found = numbered(rows, allowed, Candidates.arrange(rows, bag.weights), k)
@@ -149,6 +153,19 @@ def test_equal_candidates_come_in_the_order_of_their_ids() -> None:
     shuffled = np.array([3, 1, 0, 2])
     candidates = Candidates.arrange(rows.take(shuffled), bag.weights, shuffled)
     assert numbered(bag.count(["a b"]), Allowed.all(1, 4), candidates, 3).ids.tolist() == [[1, 2, 3]]
+
+
+def test_sums_that_do_not_fit_into_16_bits_are_exact() -> None:
+    random = np.random.default_rng(1)
+    texts = [" ".join(f"w{t} " * int(n) for t, n in enumerate(random.integers(0, 200, 6))) for _ in range(40)]
+    bag = BagOfWords()
+    rows = bag.fit(texts)
+    candidates = Candidates.arrange(rows, bag.weights, head=3)
+    assert screening_type(rows, candidates) is np.float32
+    assert screening_type(bag.count(["w1 w2"]), candidates) is np.int16
+    found = numbered(rows, Allowed.all(40, 40), candidates, 5)
+    order = np.argsort(-dense_scores(rows, rows, bag.weights), axis=1, kind="stable")[:, :5]
+    assert (found.ids == order).all()
 
 
 def test_merging_parts_is_the_same_as_searching_all() -> None:
@@ -203,6 +220,7 @@ KILLED = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+import exadec.exemplars.candidates as arranging
 import exadec.exemplars.join as joining
 from test_join import Allowed, Candidates, Ledger, zipf_rows
 joining.CHUNK = 256

@@ -10,10 +10,13 @@ import numpy as np
 
 from exadec.exemplars.bow import Rows
 
-BLOCK = 1024
+BLOCK = 8192
 """Candidates screened at once: their sums stay in the first-level cache, their head columns in the second."""
-HEAD = 32
-"""A few frequent terms make nearly all the work (on news 16 of them 88%, 32 of them 94%): they become columns."""
+HEAD = 64
+"""A few frequent terms make nearly all the work (on news 16 of them 88%, 64 of them 96%): they become columns."""
+
+
+END = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,11 @@ class Candidates:
     head_of: np.ndarray
     """(terms,) int16: the dense column of a frequent term, or -1"""
     head: np.ndarray
-    """(blocks, columns + 1, BLOCK) uint8: counts of the frequent terms; the last column is zero, for padding"""
+    """(blocks, columns + 1, at most BLOCK) uint8: counts of the frequent terms; the last column is zero, for padding"""
     tail_offsets: np.ndarray
     """(terms + 1,) int64"""
     tail_rows: np.ndarray
-    """(postings,) int32: the candidates that have a term, ascending"""
-    tail_counts: np.ndarray
-    """(postings,) int32"""
+    """(postings,) int32: the candidates that have a term, ascending, as often as they have it; each list ends in END"""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -44,12 +45,16 @@ class Candidates:
         """(N,) float32; 1 for a row without terms, which nothing matches"""
         return np.sqrt(np.maximum(self.rows.squares, 1)).astype(np.float32)
 
+    @cached_property
+    def largest_square(self) -> float:
+        return float(self.rows.squares.max(initial=1))
+
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What a kernel wants to have, in its order."""
         rows = self.rows
         return (
             rows.offsets, rows.terms, rows.counts, rows.squares, self.norms, self.head_of, self.head,
-            self.tail_offsets, self.tail_rows, self.tail_counts, self.ids,
+            self.tail_offsets, self.tail_rows, self.ids,
         )  # fmt: skip
 
     @staticmethod
@@ -68,20 +73,23 @@ class Candidates:
         chosen = chosen[rank[chosen] > 0]
         head_of = np.full(terms, -1, np.int16)
         head_of[chosen] = np.arange(len(chosen))
-        columns = np.zeros((-(-len(rows) // BLOCK), len(chosen) + 1, BLOCK), np.uint8)
+        width = min(BLOCK, max(1, len(rows)))
+        columns = np.zeros((-(-len(rows) // width), len(chosen) + 1, width), np.uint8)
         column = head_of[rows.terms]
         in_head = column >= 0
-        columns[numbers[in_head] // BLOCK, column[in_head], numbers[in_head] % BLOCK] = rows.counts[in_head]
-        tail = np.flatnonzero(~in_head)
-        tail = tail[np.argsort(rows.terms[tail], kind="stable")]
-        frequencies[chosen] = 0
-        return Candidates(
-            rows=rows,
-            ids=ids,
-            weights=weights,
-            head_of=head_of,
-            head=columns,
-            tail_offsets=np.concatenate([[0], np.cumsum(frequencies)]),
-            tail_rows=numbers[tail],
-            tail_counts=rows.counts[tail],
-        )
+        columns[numbers[in_head] // width, column[in_head], numbers[in_head] % width] = rows.counts[in_head]
+        tail_offsets, tail_rows = _invert(rows.terms[~in_head], numbers[~in_head], rows.counts[~in_head], terms)
+        return Candidates(rows, ids, weights, head_of, columns, tail_offsets, tail_rows)
+
+
+def _invert(columns: np.ndarray, numbers: np.ndarray, counts: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of the rows that have a term: where each begins, and all of them."""
+    lengths = np.bincount(columns, counts, minlength=terms).astype(np.int64) + 1
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    lists = np.full(offsets[-1], END, np.int32)
+    order = np.argsort(columns, kind="stable")
+    postings = np.repeat(numbers[order], counts[order])  # in the order of the lists, without their ends
+    is_posting = np.ones(len(lists), bool)
+    is_posting[offsets[1:] - 1] = False
+    lists[is_posting] = postings
+    return offsets, lists

@@ -20,7 +20,7 @@ from exadec.corpus.stage import MANIFEST, hash_file, hash_value
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.candidates import BLOCK, Candidates
-from exadec.exemplars.join import Allowed, Neighbours, search
+from exadec.exemplars.join import Allowed, Neighbours, screening_type, search
 
 Split = Callable[[str], list[str]]
 FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
@@ -29,7 +29,7 @@ _RATIO = 4
 _FILE = re.compile(r"\d{6,}[.\w]*\.(npy|draft)")
 """The names of an index's files begin with the number of the change that wrote them, so that none is written twice."""
 _READ = ("words", "word_weights", "columns", "ids")  # of a segment, when it is opened; it has other parts:
-_MAPPED = ("offsets", "terms", "counts", "squares", "head_of", "head", "tail_offsets", "tail_rows", "tail_counts")
+_MAPPED = ("offsets", "terms", "counts", "squares", "head_of", "head", "tail_offsets", "tail_rows")
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class _Segment:
             allowed = np.zeros((0, 1), np.int64), np.zeros((0, len(candidates)), np.int64), alive
             search_rows(
                 np.zeros(1, np.int64), 0, len(candidates), query.offsets, query.terms, factors,
+                np.empty(BLOCK, screening_type(query, candidates)),
                 *(*candidates.arrays(), *allowed, found.ids, found.scores),
             )  # fmt: skip
         return found

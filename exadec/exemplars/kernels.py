@@ -6,9 +6,9 @@ In: arrays of `Rows` and `Candidates`. Out: the best candidates of some queries,
 import numba
 import numpy as np
 
-from exadec.exemplars.candidates import BLOCK
-
 _ALMOST_NOTHING = np.float32(1e-30)
+_PART = 256
+"""Of a block in which something reaches the threshold, so many candidates are looked through one by one."""
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
@@ -18,24 +18,28 @@ def _set_eight(sums, columns, skip, which, factors):
     e, f, g, h = columns[which[4]][skip:], columns[which[5]][skip:], columns[which[6]][skip:], columns[which[7]][skip:]
     fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
     fe, ff, fg, fh = factors[4], factors[5], factors[6], factors[7]
+    narrow = sums.dtype.type  # products of 16 bits are done sixteen at a time, but numba would make them 64 bits wide
     for i in range(sums.shape[0]):
-        left = fa * a[i] + fb * b[i] + fc * c[i] + fd * d[i]
-        sums[i] = left + fe * e[i] + ff * f[i] + fg * g[i] + fh * h[i]
+        left = narrow(fa * a[i]) + narrow(fb * b[i]) + narrow(fc * c[i]) + narrow(fd * d[i])
+        right = narrow(fe * e[i]) + narrow(ff * f[i]) + narrow(fg * g[i]) + narrow(fh * h[i])
+        sums[i] = narrow(left + right)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _add_four(sums, columns, skip, which, factors):
     a, b, c, d = columns[which[0]][skip:], columns[which[1]][skip:], columns[which[2]][skip:], columns[which[3]][skip:]
     fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
+    narrow = sums.dtype.type
     for i in range(sums.shape[0]):
-        sums[i] += fa * a[i] + fb * b[i] + fc * c[i] + fd * d[i]
+        more = narrow(fa * a[i]) + narrow(fb * b[i]) + narrow(fc * c[i]) + narrow(fd * d[i])
+        sums[i] = narrow(sums[i] + more)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _any_reaches(sums, norms, threshold):
-    hits = np.float32(0)  # a sum of floats becomes vector code where `any` does not
+    hits = np.float32(0)  # a sum of floats becomes vector code where `any` and `max` do not
     for i in range(sums.shape[0]):
-        hits += np.float32(sums[i] >= threshold * norms[i])
+        hits += np.float32(np.float32(sums[i]) >= threshold * norms[i])
     return hits > 0
 
 
@@ -72,26 +76,50 @@ def _insert(ids, scores, number, score):
 
 
 @numba.njit(nogil=True, cache=True)
+def _settle(
+    sums, low, n, threshold, margin, query_offsets, query_terms, query_factors,
+    offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive, ids, scores,
+):  # fmt: skip
+    """Compute exactly what reaches the threshold among the candidates from `low` on; returns the new threshold."""
+    first, last = query_offsets[n], query_offsets[n + 1]
+    for i in range(sums.shape[0]):
+        c = low + i
+        if np.float32(sums[i]) < threshold * norms[c] or not alive[c]:
+            continue
+        allowed = True
+        for rule in range(query_keys.shape[0]):
+            allowed = allowed and query_keys[rule, n] != candidate_keys[rule, c]
+        if allowed:
+            a, b = offsets[c], offsets[c + 1]
+            dot = _dot(query_terms[first:last], query_factors[first:last], terms[a:b], counts[a:b])
+            _insert(ids[n], scores[n], candidate_ids[c], np.float64(dot) * np.float64(dot) / squares[c])
+            if ids[n, -1] >= 0:
+                threshold = np.float32(np.sqrt(scores[n, -1]) * margin)
+    return threshold
+
+
+@numba.njit(nogil=True, cache=True)
 def search_rows(
-    numbers, begin, end, query_offsets, query_terms, query_factors,
-    offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, tail_counts, candidate_ids,
+    numbers, begin, end, query_offsets, query_terms, query_factors, buffer,
+    offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids,
     query_keys, candidate_keys, alive, ids, scores,
 ):  # fmt: skip
     """Fill ids[n], scores[n] for each query n of `numbers` with the best of the candidates begin to end.
 
-    Sums are screened in float32: what reaches the threshold, less a margin for rounding, is computed again in whole
-    numbers. So the result is exact whatever the screening rounds, and nearly all the work is the screening.
+    Sums are screened in the type of `buffer`, which has room for a block of them: what reaches the threshold, less a
+    margin for rounding, is computed again in whole numbers. So the result is exact whatever the screening rounds, and
+    nearly all the work is the screening.
     """
-    count, heads = numbers.shape[0], head.shape[1] - 1  # the last head column is all zero
+    count, heads, size = numbers.shape[0], head.shape[1] - 1, head.shape[2]  # the last head column is all zero
     which = np.full((count, heads + 12), heads, np.int64)
-    factors = np.zeros((count, heads + 12), np.float32)
+    factors = np.zeros((count, heads + 12), buffer.dtype)
     used = np.zeros(count, np.int64)
     bounds = np.zeros(count + 1, np.int64)
     entries = 0
     for n in numbers:
         entries += query_offsets[n + 1] - query_offsets[n]
-    cursors, stops = np.zeros(entries, np.int64), np.zeros(entries, np.int64)
-    tail_factors = np.zeros(entries, np.float32)
+    cursors, next_rows = np.zeros(entries, np.int64), np.zeros(entries, np.int32)
+    tail_factors = np.zeros(entries, buffer.dtype)
     thresholds, margins = np.full(count, _ALMOST_NOTHING), np.zeros(count)
     place = 0
     for q in range(count):
@@ -104,46 +132,41 @@ def search_rows(
                 which[q, used[q]] = head_of[term]
                 factors[q, used[q]] = query_factors[entry]
                 used[q] += 1
-            elif tail_offsets[term + 1] > tail_offsets[term]:
+            else:
                 cursors[place] = tail_offsets[term]
-                stops[place] = tail_offsets[term + 1]
                 if begin > 0:
-                    cursors[place] += np.searchsorted(tail_rows[cursors[place] : stops[place]], begin)
+                    cursors[place] += np.searchsorted(tail_rows[cursors[place] : tail_offsets[term + 1]], begin)
+                next_rows[place] = tail_rows[cursors[place]]
                 tail_factors[place] = query_factors[entry]
                 place += 1
         bounds[q + 1] = place
-    buffer = np.zeros(BLOCK, np.float32)
-    for block in range(begin // BLOCK, (end + BLOCK - 1) // BLOCK):
-        low, high = max(begin, block * BLOCK), min(end, (block + 1) * BLOCK)
-        sums, columns, skip = buffer[: high - low], head[block], low - block * BLOCK
+    for block in range(begin // size, (end + size - 1) // size):
+        low, high = max(begin, block * size), min(end, (block + 1) * size)
+        sums, columns, skip = buffer[: high - low], head[block], low - block * size
         for q in range(count):
             _set_eight(sums, columns, skip, which[q], factors[q])
             for more in range(8, used[q], 4):
                 _add_four(sums, columns, skip, which[q, more:], factors[q, more:])
             for entry in range(bounds[q], bounds[q + 1]):
-                cursor, stop, factor = cursors[entry], stops[entry], tail_factors[entry]
-                while cursor < stop and tail_rows[cursor] < high:
-                    sums[tail_rows[cursor] - low] += factor * tail_counts[cursor]
-                    cursor += 1
-                cursors[entry] = cursor
+                row = next_rows[entry]  # most lists have nothing in a block: to see that, no list is touched
+                if row < high:
+                    cursor, factor = cursors[entry], tail_factors[entry]
+                    while row < high:
+                        sums[row - low] += factor
+                        cursor += 1
+                        row = tail_rows[cursor]
+                    cursors[entry] = cursor
+                    next_rows[entry] = row
             if not _any_reaches(sums, norms[low:high], thresholds[q]):
                 continue
-            n = numbers[q]
-            first, last = query_offsets[n], query_offsets[n + 1]
-            for i in range(high - low):
-                if sums[i] < thresholds[q] * norms[low + i]:
-                    continue
-                c = low + i
-                allowed = alive[c]
-                for key in range(query_keys.shape[0]):
-                    allowed = allowed and query_keys[key, n] != candidate_keys[key, c]
-                if not allowed:
-                    continue
-                a, b = offsets[c], offsets[c + 1]
-                dot = _dot(query_terms[first:last], query_factors[first:last], terms[a:b], counts[a:b])
-                _insert(ids[n], scores[n], candidate_ids[c], np.float64(dot) * np.float64(dot) / squares[c])
-                if ids[n, -1] >= 0:
-                    thresholds[q] = np.float32(np.sqrt(scores[n, -1]) * margins[q])
+            for i in range(0, high - low, _PART):
+                part = sums[i : i + _PART]
+                if _any_reaches(part, norms[low + i : high], thresholds[q]):
+                    thresholds[q] = _settle(
+                        part, low + i, numbers[q], thresholds[q], margins[q], query_offsets, query_terms, query_factors,
+                        offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive,
+                        ids, scores,
+                    )  # fmt: skip
 
 
 @numba.njit(nogil=True, cache=True)
