@@ -12,15 +12,30 @@ from exadec.config import TrainingConfig
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
-    """Adam with TensorFlow's defaults; the weight decay of 0.01·η is decoupled and covers all parameters."""
+    """Adam with TensorFlow's defaults; the weight decay of 0.01·η is decoupled and covers all parameters.
+
+    On a GPU the learning rate and Adam's count of steps live there, so that a step can be captured.
+    """
+    parameters = list(model.parameters())
+    device = parameters[0].device
+    on_gpu = device.type == "cuda"
     return torch.optim.AdamW(
-        model.parameters(),
-        lr=config.learning_rate,
+        parameters,
+        lr=torch.tensor(config.learning_rate, device=device) if on_gpu else config.learning_rate,
+        capturable=on_gpu,
         betas=(0.9, 0.999),
         eps=1e-8,
         weight_decay=config.weight_decay,
         fused=True,
     )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def learning_rate(config: TrainingConfig, epochs_done: float) -> float:

@@ -9,23 +9,23 @@ import shutil
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
 
 from exadec.config import Config
 from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.vectors import read_vectors
-from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
-from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
+from exadec.loading.resident import ResidentLoader
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
@@ -39,10 +39,11 @@ from exadec.training.checkpoint import (
     write_checkpoint,
 )
 from exadec.training.evaluation import decode_split
-from exadec.training.optimizer import build_optimizer, learning_rate
+from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
+from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
 
 LOG_EVERY = 25
-"""Steps between two lines of training loss: the only moments at which the host waits for the device."""
+"""Steps between two lines of training loss."""
 
 Event = dict[str, Any]
 Observer = Callable[[Event], None]
@@ -111,6 +112,14 @@ class Trainer:
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words since the last line of metrics."""
+        self.pending: deque[tuple[Event, torch.Tensor, torch.cuda.Event | None]] = deque()
+        """Lines of loss that the device has not come to yet."""
+        self.rate = math.nan
+        precision = choose_precision(self.config.precision, self.device)
+        step = Step(model, self.optimizer, self.config.clip_norm, self.losses, precision)
+        self.stepper: Stepper = lambda indices: step(self.loader.batch(indices).to(self.device))
+        if self.device.type == "cuda":
+            self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), self.config.batch_size)
 
     def run_epochs(self) -> None:
         self.observe(
@@ -137,7 +146,7 @@ class Trainer:
         started = time.monotonic() - position.seconds
         while position.batch < len(batches) and not position.done:
             rate = learning_rate(config, position.epoch + position.batch / len(batches))
-            self._step(self.loader.batch(batches[position.batch]).to(self.device), rate)
+            self._step(batches[position.batch], rate)
             position.batch += 1
             position.step += 1
             position.seconds = time.monotonic() - started
@@ -152,40 +161,41 @@ class Trainer:
         position.epoch += 1
         position.batch = 0
 
-    def _step(self, batch: Batch, rate: float) -> None:
-        self.model.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        with self._autocast():
-            log_probs = self.model(batch)  # (B, T)
-        words = batch.target_output != PAD
-        total = -log_probs.masked_fill(~words, 0.0).sum()
-        self.optimizer.zero_grad()
-        (total / words.sum()).backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
-        self.optimizer.step()
-        self.losses += torch.stack([total.detach(), words.sum()])
-
-    def _autocast(self) -> torch.autocast:
-        wanted = self.config.precision
-        enabled = wanted == "bfloat16" or (
-            wanted == "auto" and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        )
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+    def _step(self, indices: np.ndarray, rate: float) -> None:
+        if rate != self.rate:
+            self.rate = rate
+            set_learning_rate(self.optimizer, rate)
+        self.stepper(indices)
 
     def _log_loss(self, rate: float, batches: int) -> None:
-        total, words = self.losses.tolist()
+        """Ask for the loss; its line is written when the device has come that far, and the host does not wait."""
+        line = self._line(batches, {"kind": "loss", "learning_rate": rate})
+        done = None
+        if self.device.type == "cuda":
+            done = torch.cuda.Event()
+        self.pending.append((line, self.losses.to("cpu", copy=True, non_blocking=True), done))
         self.losses.zero_()
-        self._write(batches, {"kind": "loss", "loss": total / words, "learning_rate": rate})
+        if done is not None:
+            done.record()
+        self._write_losses(wait=False)
+
+    def _write_losses(self, wait: bool) -> None:
+        while self.pending and (wait or self.pending[0][2] is None or self.pending[0][2].query()):
+            line, losses, done = self.pending.popleft()
+            if done is not None:
+                done.synchronize()
+            total, words = losses.tolist()
+            self._write({**line, "loss": total / words})
 
     def _evaluate(self, batches: int) -> None:
         """Decode the development set, keep the best weights, and stop when patience is at its end."""
+        self._write_losses(wait=True)
         position, config = self.position, self.run.config
         limit = config.training.evaluation_size
         outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
         (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
         event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
-        self._write(batches, event)
+        self._write(self._line(batches, event))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -194,11 +204,14 @@ class Trainer:
             position.done = position.stale >= config.training.patience
         self._save()
 
-    def _write(self, batches: int, event: Event) -> None:
-        """Add where and when to an event, and make it a line of metrics."""
+    def _line(self, batches: int, event: Event) -> Event:
+        """Add where and when to an event."""
         position = self.position
         epoch = round(position.epoch + position.batch / batches, 4)
-        event = {**event, "step": position.step, "epoch": epoch, "seconds": round(position.seconds, 3)}
+        return {**event, "step": position.step, "epoch": epoch, "seconds": round(position.seconds, 3)}
+
+    def _write(self, event: Event) -> None:
+        """Make an event a line of metrics."""
         with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
         self.observe(event)
@@ -209,6 +222,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Everything needed to go on: weights, Adam's moments, random states, position."""
+        self._write_losses(wait=True)
         extra = {"random.cpu": torch.get_rng_state(), "losses": self.losses}
         if self.device.type == "cuda":
             extra["random.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -231,7 +245,7 @@ class Trainer:
             self.optimizer.state[parameter] = {
                 key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
             }
-        self.losses = tensors["losses"].to(self.device)
+        self.losses.copy_(tensors["losses"])
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)

@@ -1,0 +1,96 @@
+"""One step of training: forward, backward, clipping, Adam.
+
+In: a model, its optimiser, a batch. Out: changed parameters, and the loss added to a running sum.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from exadec.corpus.vocabulary import PAD
+from exadec.loading.batch import Batch
+from exadec.loading.resident import ResidentLoader, Shape
+from exadec.model.seq2seq import Seq2seq
+
+_CAPTURE_AFTER = 2
+"""A shape is captured when it comes for the third time: what is rare is not worth the second that it takes."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step itself: what runs on a CPU, and what is captured for a GPU."""
+
+    model: Seq2seq
+    optimizer: torch.optim.Optimizer
+    clip_norm: float
+    losses: torch.Tensor
+    """(2,) float64: the sum of -log p and the number of target words, added to by each step"""
+    precision: torch.dtype
+
+    def __call__(self, batch: Batch) -> None:
+        self.backward(batch)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        self.optimizer.step()
+
+    def backward(self, batch: Batch) -> None:
+        """Gradients of the mean loss of a word."""
+        self.model.train()
+        device = self.losses.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=self.precision == torch.bfloat16):
+            log_probs = self.model(batch)  # (B, T)
+        words = batch.target_output != PAD
+        total = -log_probs.masked_fill(~words, 0.0).sum()
+        self.optimizer.zero_grad()
+        (total / words.sum()).backward()
+        self.losses.add_(torch.stack([total.detach(), words.sum()]))
+
+
+class CapturedSteps:
+    """The step as CUDA graphs, one for each shape that comes often: hundreds of launches become one."""
+
+    def __init__(self, step: Step, loader: ResidentLoader, batch_size: int):
+        self.step, self.loader, self.batch_size = step, loader, batch_size
+        self.seen: Counter[Shape] = Counter()
+        self.graphs: dict[Shape, torch.cuda.CUDAGraph] = {}
+        self.pool = torch.cuda.graph_pool_handle()
+        self.indices = torch.full((batch_size,), -1, device=step.losses.device)
+
+    def __call__(self, indices: np.ndarray) -> None:
+        """A step on the instances with these numbers; the host does not wait for it."""
+        shape = self.loader.shape(indices, self.batch_size)
+        padded = np.full(self.batch_size, -1, np.int64)
+        padded[: len(indices)] = indices
+        self.indices.copy_(torch.from_numpy(padded).pin_memory(), non_blocking=True)
+        if shape in self.graphs:
+            self.graphs[shape].replay()
+        elif self.seen[shape] < _CAPTURE_AFTER:
+            self.seen[shape] += 1
+            self._work(shape)
+        else:
+            self.graphs[shape] = self._capture(shape)
+            self.graphs[shape].replay()
+
+    def _work(self, shape: Shape) -> None:
+        self.step(self.loader.gather(self.indices, shape))
+
+    def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
+        """Record the step; recording runs nothing, and the steps before it have readied all libraries."""
+        graph = torch.cuda.CUDAGraph()
+        self.step.optimizer.zero_grad()
+        with torch.cuda.graph(graph, pool=self.pool):
+            self._work(shape)
+        return graph
+
+
+def choose_precision(wanted: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU that has it."""
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return torch.bfloat16 if wanted == "bfloat16" or (wanted == "auto" and has_bfloat16) else torch.float32
+
+
+Stepper = Callable[[np.ndarray], None]
+"""Takes the numbers of a batch's instances."""
