@@ -99,6 +99,7 @@ class RecurrentCell(nn.Module):
     def __init__(self, kind: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0, groups: int = 1):
         super().__init__()
         self.kind, self.hidden, self.adaptive = kind, hidden, linear != "fixed"
+        self.has_kernels = kind == "lstm" and linear != "unconstrained"
         gates = GATES[kind]
         if linear == "fixed":
             self.Q: nn.Module = FixedLinear(inputs, hidden, gates)
@@ -142,6 +143,24 @@ class RecurrentCell(nn.Module):
         enter, forget, candidate, leave = gates.unbind(1)
         c = torch.sigmoid(forget) * c + torch.sigmoid(enter) * torch.tanh(candidate)
         return torch.sigmoid(leave) * torch.tanh(c), c
+
+    def unroll(
+        self, projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None
+    ) -> torch.Tensor:
+        """All steps: projected (B, T, G, D), first state h and c (B, D) -> hidden states (B, T, D)."""
+        if self.has_kernels and projected.is_cuda and projected.dtype != torch.float64:
+            # Triton comes with torch where there is a GPU, and only there.
+            from exadec.model.recurrence import AdaptiveLstm, PlainLstm
+
+            kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projected.dtype
+            if lam is None:
+                return PlainLstm.apply(projected, h, c, self.P.weight, kind)
+            return AdaptiveLstm.apply(projected, h, c, self.P.V, self.P.U, lam, kind)
+        outputs = []
+        for step in projected.unbind(1):
+            h, c = self.step(step, h, c, lam)
+            outputs.append(h)
+        return torch.stack(outputs, dim=1)
 
 
 def _unit_vectors(count: int, size: int) -> torch.Tensor:

@@ -87,12 +87,7 @@ class Decoder(nn.Module):
         if self.input_feeding:
             return self._unroll_fed(state, embedded)
         lam = state.coefficients
-        projected = self.cell.project(embedded, lam).unbind(1)  # T times (B, G, D)
-        h, c, outputs = state.h, state.c, []
-        for step in projected:
-            h, c = self.cell.step(step, h, c, lam)
-            outputs.append(h)
-        hidden = torch.stack(outputs, dim=1)  # (B, T, D)
+        hidden = self.cell.unroll(self.cell.project(embedded, lam), state.h, state.c, lam)  # (B, T, D)
         attentional, context, weights = self.attention(hidden, state.memory)
         return self._mix(attentional, context, weights, hidden, embedded, state.memory)
 
