@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -276,6 +277,7 @@ print("equal")
 """
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the tests marked `cuda` run the kernels themselves")
 def test_gpu_kernels_are_right_when_triton_interprets_them() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

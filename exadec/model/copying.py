@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from exadec.corpus.vocabulary import UNK
 from exadec.model.attention import Memory, attend
 
 _SMALLEST = 1e-30
@@ -29,18 +28,6 @@ class Mixture:
     weights: torch.Tensor | None
     """(B, T, M): which position is copied, if one is."""
 
-    def of_targets(self, targets: torch.Tensor, memory: Memory) -> torch.Tensor:
-        """log p of the given words alone, (B, T) -> (B, T): the mixture over all X words is never built."""
-        size = self.vocabulary.shape[2]
-        known = torch.where(targets < size, targets, UNK)
-        generated = self.vocabulary.gather(2, known[:, :, None]).squeeze(2)  # (B, T)
-        if self.log_generate is None or self.log_copy is None or self.weights is None:
-            return generated
-        generated = generated.masked_fill(targets >= size, -torch.inf)
-        matches = memory.ids[:, None] == targets[:, :, None]  # (B, T, M)
-        copied = (self.weights * matches).sum(dim=2)  # (B, T)
-        return torch.logaddexp(self.log_generate + generated, self.log_copy + copied.clamp_min(_SMALLEST).log())
-
     def of_all(self, memory: Memory) -> torch.Tensor:
         """log p of every word: (B, T, X)."""
         size = self.vocabulary.shape[2]
@@ -53,6 +40,19 @@ class Mixture:
             self.log_generate[:, :, None] + generated,
             self.log_copy[:, :, None] + copied.clamp_min(_SMALLEST).log(),
         )
+
+
+def mix_targets(
+    generated: torch.Tensor, gate: torch.Tensor, weights: torch.Tensor, targets: torch.Tensor, memory: Memory, size: int
+) -> torch.Tensor:
+    """log p of the given words alone, (B, T) -> (B, T): the mixture over all X words is never built.
+
+    `generated` (B, T) is the log p of generating them, `gate` (B, T) the gate's logit, `size` the vocabulary's.
+    """
+    generated = generated.masked_fill(targets >= size, -torch.inf)
+    matches = memory.ids[:, None] == targets[:, :, None]  # (B, T, M)
+    copied = (weights * matches).sum(dim=2).clamp_min(_SMALLEST).log()  # (B, T)
+    return torch.logaddexp(functional.logsigmoid(gate) + generated, functional.logsigmoid(-gate) + copied)
 
 
 class AttentionCopy(nn.Module):

@@ -10,10 +10,12 @@ from torch import nn
 from torch.nn import functional
 
 from exadec.config import ModelConfig
+from exadec.corpus.vocabulary import UNK
 from exadec.model.adaptive import GATES, RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory
-from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy, mix_targets
 from exadec.model.embedding import Embedding
+from exadec.model.output import log_probability
 
 
 @dataclass(frozen=True)
@@ -81,33 +83,45 @@ class Decoder(nn.Module):
         attentional = h.new_zeros(len(h), self.attention.combine.out_features)
         return DecoderState(h, c, attentional, lam, memory)
 
+    def score(self, state: DecoderState, words: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """log p of known targets, (B, T) -> (B, T), for training: no distribution over the vocabulary is built."""
+        parts = self._unroll(state, words)
+        weight, bias = self._softmax()
+        known = torch.where(targets < len(weight), targets, UNK)
+        generated = log_probability(parts.attentional, weight, bias, known)
+        if self.copy is None:
+            return generated
+        gate, weights = self._gate(parts, state.memory)
+        return mix_targets(generated, gate, weights, targets, state.memory, len(weight))
+
     def unroll(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
-        embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
-        if self.input_feeding:
-            return self._unroll_fed(state, embedded)
-        lam = state.coefficients
-        hidden = self.cell.unroll(self.cell.project(embedded, lam), state.h, state.c, lam)  # (B, T, D)
-        attentional, context, weights = self.attention(hidden, state.memory)
-        return self._mix(attentional, context, weights, hidden, embedded, state.memory)
+        return self._mix(self._unroll(state, words), state.memory)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
         """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
         instances = len(state.memory.ids)
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
-        attentional, context, weights = attended
-        grouped = (inputs.unflatten(0, (instances, -1)), hidden.unflatten(0, (instances, -1)))
-        return self._mix(attentional, context, weights, grouped[1], grouped[0], state.memory), state
+        grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
+        return self._mix(self._parts(attended, *grouped), state.memory), state
 
-    def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> Mixture:
+    def _unroll(self, state: DecoderState, words: torch.Tensor) -> "_Parts":
+        embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
+        if self.input_feeding:
+            return self._unroll_fed(state, embedded)
+        lam = state.coefficients
+        hidden = self.cell.unroll(self.cell.project(embedded, lam), state.h, state.c, lam)  # (B, T, D)
+        return self._parts(self.attention(hidden, state.memory), hidden, embedded)
+
+    def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "_Parts":
         """With input feeding each step needs the attention of the one before: nothing can be done at once."""
         rows: list[tuple[torch.Tensor, ...]] = []
         for vector in embedded.unbind(1):
             inputs, hidden, attended, state = self._advance(state, vector)
             rows.append((*(part.squeeze(1) for part in attended), hidden, inputs))
         attentional, context, weights, hidden, inputs = (torch.stack(part, 1) for part in zip(*rows, strict=True))
-        return self._mix(attentional, context, weights, hidden, inputs, state.memory)
+        return self._parts((attentional, context, weights), hidden, inputs)
 
     def _advance(
         self, state: DecoderState, embedded: torch.Tensor
@@ -119,23 +133,40 @@ class Decoder(nn.Module):
         attended = self.attention(h.unflatten(0, (len(state.memory.ids), -1)), state.memory)
         return inputs, h, attended, replace(state, h=h, c=c, attentional=attended[0].flatten(0, 1))
 
-    def _mix(
-        self,
-        attentional: torch.Tensor,
-        context: torch.Tensor,
-        weights: torch.Tensor,
-        hidden: torch.Tensor,
-        inputs: torch.Tensor,
-        memory: Memory,
-    ) -> Mixture:
-        attentional = self.output_dropout(attentional)
+    def _parts(self, attended: tuple[torch.Tensor, ...], hidden: torch.Tensor, inputs: torch.Tensor) -> "_Parts":
+        attentional, context, weights = attended
+        return _Parts(self.output_dropout(attentional), context, weights, hidden, inputs)
+
+    def _softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(V, E) and (V,)"""
         weight = self.embedding.table() if self.softmax_weight is None else self.softmax_weight
-        logits = functional.linear(attentional, weight, self.softmax_bias)  # (B, T, V)
+        return weight, self.softmax_bias
+
+    def _gate(self, parts: "_Parts", memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logit of generating rather than copying (B, T), and which position is copied (B, T, M)."""
+        if isinstance(self.copy, SeparateCopy):
+            gate, weights = self.copy(parts.attentional, parts.hidden, memory)
+            return gate, weights
+        assert self.copy is not None
+        return self.copy(parts.context, parts.hidden, parts.inputs), parts.weights
+
+    def _mix(self, parts: "_Parts", memory: Memory) -> Mixture:
+        logits = functional.linear(parts.attentional, *self._softmax())  # (B, T, V)
         vocabulary = torch.log_softmax(logits, dim=2)
         if self.copy is None:
             return Mixture(vocabulary, None, None, None)
-        if isinstance(self.copy, SeparateCopy):
-            gate, weights = self.copy(attentional, hidden, memory)
-        else:
-            gate = self.copy(context, hidden, inputs)
+        gate, weights = self._gate(parts, memory)
         return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the distribution of each next word is made of; (B, T, ·), or (B, K, ·) while searching."""
+
+    attentional: torch.Tensor
+    """After dropout."""
+    context: torch.Tensor
+    weights: torch.Tensor
+    """Attention, (B, T, M)."""
+    hidden: torch.Tensor
+    inputs: torch.Tensor

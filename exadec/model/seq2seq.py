@@ -63,9 +63,7 @@ class Seq2seq(nn.Module):
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """log p(target | source, exemplar), word by word: (B, T); padding is to be masked by the caller."""
-        state = self.encode(batch)
-        mixture = self.decoder.unroll(state, batch.target_input)
-        return mixture.of_targets(batch.target_output, state.memory)
+        return self.decoder.score(self.encode(batch), batch.target_input, batch.target_output)
 
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""

@@ -1,0 +1,88 @@
+"""The softmax over the vocabulary, of the words of known targets alone.
+
+In: attentional vectors, softmax weights, target words. Out: log p of each, and gradients; never all logits at once.
+"""
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+_ELEMENTS = 1 << 25
+"""Logits that exist at a time: 64 MB of bfloat16."""
+
+
+def log_probability(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T)."""
+    rows = max(1, _ELEMENTS // len(weight))
+    if targets.numel() <= rows and not x.is_cuda:
+        logits = functional.linear(x, weight, bias)  # (B, T, V)
+        return torch.log_softmax(logits, dim=2).gather(2, targets[:, :, None]).squeeze(2)
+    kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+    found: torch.Tensor = _LogProbability.apply(x.flatten(0, 1), weight, bias, targets.flatten(), kind, rows)
+    return found.view(targets.shape)
+
+
+class _LogProbability(torch.autograd.Function):
+    """In chunks of rows; backward computes the logits of a chunk again, which is cheaper than to keep them all."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,  # (N, E)
+        weight: torch.Tensor,  # (V, E)
+        bias: torch.Tensor,  # (V,)
+        targets: torch.Tensor,  # (N,)
+        kind: torch.dtype,
+        rows: int,
+    ) -> torch.Tensor:  # (N,)
+        x_kind, weight_kind, bias_kind = x.to(kind), weight.to(kind), bias.to(kind)
+        precise = torch.float64 if kind == torch.float64 else torch.float32
+        normalizers, chosen = x.new_empty(len(x), dtype=precise), x.new_empty(len(x), dtype=precise)
+        for begin in range(0, len(x), rows):
+            part = slice(begin, begin + rows)
+            logits = torch.addmm(bias_kind, x_kind[part], weight_kind.t())  # (rows, V)
+            normalizers[part] = _normalize(logits, precise)
+            chosen[part] = logits.gather(1, targets[part, None]).squeeze(1)
+        ctx.save_for_backward(x_kind, weight_kind, bias_kind, targets, normalizers)
+        ctx.rows, ctx.kinds = rows, (x.dtype, weight.dtype, bias.dtype)
+        return chosen - normalizers
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight, bias, targets, normalizers = ctx.saved_tensors
+        x_kind, weight_kind, bias_kind = ctx.kinds
+        grad_x = torch.empty_like(x)
+        grad_weight = torch.zeros_like(weight, dtype=normalizers.dtype)
+        grad_bias = torch.zeros_like(bias, dtype=normalizers.dtype)
+        for begin in range(0, len(x), ctx.rows):
+            part = slice(begin, begin + ctx.rows)
+            logits = torch.addmm(bias, x[part], weight.t())
+            _differentiate(logits, targets[part], normalizers[part], grad[part])
+            torch.mm(logits, weight, out=grad_x[part])
+            grad_weight += logits.t() @ x[part]
+            grad_bias += logits.sum(0, dtype=normalizers.dtype)
+        return grad_x.to(x_kind), grad_weight.to(weight_kind), grad_bias.to(bias_kind), None, None, None
+
+
+def _normalize(logits: torch.Tensor, precise: torch.dtype) -> torch.Tensor:
+    """(rows,): the logarithm of the sum of the exponentials of each row, summed in `precise`."""
+    if logits.is_cuda and precise == torch.float32:
+        from exadec.model.output_kernels import normalize
+
+        return normalize(logits)
+    return logits.to(precise).logsumexp(1)
+
+
+def _differentiate(logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, grad: torch.Tensor) -> None:
+    """Logits become their own gradients, in place: grad · (1 at the target, less the probability)."""
+    if logits.is_cuda and normalizers.dtype == torch.float32:
+        from exadec.model.output_kernels import differentiate
+
+        differentiate(logits, targets, normalizers, grad)
+        return
+    precise = -(logits.to(normalizers.dtype) - normalizers[:, None]).exp() * grad[:, None]
+    precise[torch.arange(len(targets)), targets] += grad
+    logits.copy_(precise)

@@ -1,0 +1,95 @@
+"""log p of known targets in chunks against the plain softmax."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional
+
+import exadec.model.output as output
+
+
+def losses(
+    device: str, kind: torch.dtype, chunked: bool, sizes: tuple[int, int, int, int] = (3, 5, 7, 50)
+) -> list[torch.Tensor]:
+    """Values and all gradients in float64."""
+    torch.manual_seed(0)
+    batch, steps, inputs, words = sizes
+    dtype = torch.float64 if kind == torch.float64 else torch.float32
+    leaves = [
+        (factor * torch.randn(shape)).to(device, dtype).requires_grad_()
+        for factor, shape in ((1, (batch, steps, inputs)), (0.5, (words, inputs)), (1, (words,)))
+    ]
+    targets = torch.randint(words, (batch, steps)).to(device)
+    scale = torch.randn(batch, steps).to(device, dtype)
+    x, weight, bias = leaves
+    with torch.autocast(device, torch.bfloat16, enabled=kind == torch.bfloat16):
+        if chunked:
+            found = output._LogProbability.apply(x.flatten(0, 1), weight, bias, targets.flatten(), kind, 4)
+            found = found.view(batch, steps)
+        else:
+            logits = functional.linear(x, weight, bias)
+            found = torch.log_softmax(logits, dim=2).gather(2, targets[:, :, None]).squeeze(2)
+    (found * scale).sum().backward()
+    return [found.detach().cpu().double()] + [leaf.grad.cpu().double() for leaf in leaves]
+
+
+def largest_difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
+    return max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_chunks_change_nothing() -> None:
+    assert largest_difference(losses("cpu", torch.float64, True), losses("cpu", torch.float64, False)) < 1e-12
+
+
+def test_large_outputs_are_done_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 6, 4).double(), torch.randn(30, 4).double(), torch.randn(30).double()
+    targets = torch.randint(30, (2, 6))
+    whole = output.log_probability(x, weight, bias, targets)
+    monkeypatch.setattr(output, "_ELEMENTS", 100)
+    calls = []
+    normalize = output._normalize
+    monkeypatch.setattr(output, "_normalize", lambda *a: calls.append(len(a[0])) or normalize(*a))
+    torch.testing.assert_close(output.log_probability(x, weight, bias, targets), whole)
+    assert calls == [3, 3, 3, 3]
+
+
+INTERPRETED = """
+import torch
+from exadec.model.output_kernels import differentiate, normalize
+torch.manual_seed(0)
+logits, targets, grad = 3 * torch.randn(3, 5000), torch.randint(5000, (3,)), torch.randn(3)
+sums = normalize(logits)
+expected = logits.double().requires_grad_()
+chosen = torch.log_softmax(expected, 1).gather(1, targets[:, None]).squeeze(1)
+(chosen * grad).sum().backward()
+assert torch.allclose(sums.double(), expected.logsumexp(1), atol=1e-5)
+differentiate(logits, targets, sums, grad)
+assert torch.allclose(logits.double(), expected.grad, atol=1e-6)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the tests marked `cuda` run the kernels themselves")
+def test_kernels_are_right_when_triton_interprets_them() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    command = [sys.executable, "-c", INTERPRETED]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_gpu_is_as_exact_as_the_plain_softmax(kind: torch.dtype) -> None:
+    sizes = (8, 6, 64, 9001)
+    exact = losses("cpu", torch.float64, False, sizes)
+    ours = largest_difference(losses("cuda", kind, True, sizes), exact)
+    plain = largest_difference(losses("cuda", kind, False, sizes), exact)
+    assert ours < 2 * plain
+    assert plain < (1e-5 if kind == torch.float32 else 0.05)
