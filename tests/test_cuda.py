@@ -92,8 +92,8 @@ def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
 
 
 @pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
-@pytest.mark.parametrize("k", [1, 5])
-def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int) -> None:
+@pytest.mark.parametrize(("k", "block"), [(1, None), (5, None), (3, 6_400)])
+def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int, block: int | None) -> None:
     from exadec.exemplars.cuda import GpuSearch  # Triton, which only a GPU brings along
 
     rows, bag = zipf_rows(20_000, 13, weighting)
@@ -103,6 +103,6 @@ def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int) -> None:
     allowed.query_ranges[:19_900] = [0, 20_000]
     candidates = Candidates.arrange(rows, bag.weights)
     on_cpu = numbered(rows, allowed, candidates, k)
-    on_gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed).search(rows, allowed, k)
+    on_gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed, block=block).search(rows, allowed, k)
     assert (on_gpu.ids == on_cpu.ids).all()
     assert (on_gpu.scores == on_cpu.scores).all()

@@ -269,10 +269,11 @@ for weighting, k in (("raw", 1), ("tfidf", 3)):
     allowed.query_ranges[:] = [20, 145]
     candidates = Candidates.arrange(rows, bag.weights)
     expected = numbered(queries, allowed, candidates, k)
-    gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed, torch.device("cpu"))
-    found = gpu.search(queries, allowed, k)
-    assert (found.ids >= 0).any()
-    assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
+    for block in (None, 64):
+        gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed, torch.device("cpu"), block)
+        found = gpu.search(queries, allowed, k)
+        assert (found.ids >= 0).any()
+        assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
 print("equal")
 """
 

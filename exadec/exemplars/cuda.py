@@ -7,7 +7,7 @@ count is negative, so the product of two folded rows is at least that of the row
 bounds every pair from above. Tiles of candidates whose bound reaches what is already certain are computed exactly.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,7 @@ _FIRST_TILES = 16
 _MARGIN = 1 - 2.0**-20
 """Bounds are float32: less than 2 ** -21 of one is lost to rounding."""
 _BOUND_BYTES = 1 << 30
-"""Of the bounds of one chunk of queries."""
+"""Of the bounds of one chunk of queries, at most: more would not be faster."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _Folded:
 
 
 class GpuSearch:
-    """Candidates on a GPU."""
+    """Candidates to be searched on a GPU, in as few blocks as its free memory allows."""
 
     def __init__(
         self,
@@ -57,25 +57,71 @@ class GpuSearch:
         ids: np.ndarray,
         allowed: Allowed,
         device: torch.device | None = None,
+        block: int | None = None,
     ):
         """Rows as for `Candidates`, which need no arranging here; of `allowed` what it says of candidates."""
+        self.rows, self.weights, self.ids, self.allowed = rows, weights, ids, allowed
         self.device = device or torch.device("cuda")
-        self.rows, self.weights, self.ids = rows, weights, self._load(ids)
         self.columns = _fold_columns(rows, len(weights))
+        self.block = block or self._rows_that_fit()
+        self._only_block = self._load(0) if len(rows) <= self.block else None
+
+    def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
+        """The best k candidates of each query; queries that search the same candidates should be neighbours."""
+        if len(queries) == 0 or len(self.rows) == 0:
+            return Neighbours.none(len(queries), k)
+        if self._only_block is not None:
+            return self._only_block.search(queries, allowed, k)
+        parts = []
+        for begin in range(0, len(self.rows), self.block):
+            # One after the other: each is made anew for every chunk of queries, and gone before the next is made.
+            block = self._load(begin)
+            ranges = np.clip(allowed.query_ranges - begin, 0, len(block.rows))
+            parts.append(block.search(queries, replace(allowed, query_ranges=ranges), k))
+            del block
+        return Neighbours.merge(parts)
+
+    def _load(self, begin: int) -> "_Block":
+        end = min(begin + self.block, len(self.rows))
+        keys, alive = self.allowed.candidate_keys[:, begin:end], self.allowed.alive[begin:end]
+        rows = self.rows.slice(begin, end)
+        return _Block(rows, self.weights, self.columns, self.ids[begin:end], keys, alive, self.device)
+
+    def _rows_that_fit(self) -> int:
+        """Half of the free memory is for candidates; queries, bounds and what is verified share the other."""
+        if self.device.type != "cuda":
+            return max(1, len(self.rows))
+        free, _ = torch.cuda.mem_get_info(self.device)
+        keys = 8 * len(self.allowed.candidate_keys)
+        bytes_per_row = _COLUMNS + 40 + keys + 8 * len(self.rows.terms) / max(1, len(self.rows))
+        return max(TILE, int(free / 2 / bytes_per_row) // TILE * TILE)
+
+
+class _Block:
+    """Candidates in a GPU's memory."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        weights: np.ndarray,
+        columns: np.ndarray,
+        ids: np.ndarray,
+        keys: np.ndarray,
+        alive: np.ndarray,
+        device: torch.device,
+    ):
+        self.rows, self.weights, self.columns, self.device = rows, weights, columns, device
+        self.ids = self._load(ids)
         self.folded = self._fold(rows)
         self.squared_weights = self._load(weights * weights)
-        self.squares, self.alive = self._load(rows.squares), self._load(allowed.alive)
-        self.keys = self._load(allowed.candidate_keys)
+        self.squares, self.alive, self.keys = self._load(rows.squares), self._load(alive), self._load(keys)
         # What a bound is multiplied with; nothing reaches a candidate that may not be found.
         self.inverse = torch.zeros(len(self.folded.codes), device=self.device)
         norms = self.squares.clamp(min=1).sqrt().float()
         self.inverse[: len(rows)] = self.alive * self.folded.scales[: len(rows)] / norms
 
     def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
-        """The best k candidates of each query; queries that search the same candidates should be neighbours."""
         found = Neighbours.none(len(queries), k)
-        if len(queries) == 0 or len(self.rows) == 0:
-            return found
         folded = self._fold(queries)
         factors = folded.counts * self.squared_weights[folded.terms]
         if len(factors) and int(factors.max()) >= 2**31:
@@ -90,7 +136,7 @@ class GpuSearch:
             tiles = (int(first) // TILE, -(-int(last) // TILE))
             if last <= first:
                 continue
-            step = max(TILE, _BOUND_BYTES // (4 * (tiles[1] - tiles[0])))
+            step = max(TILE, _bound_bytes(self.device) // (4 * (tiles[1] - tiles[0])))
             for start in range(begin, end, step):
                 stop = min(start + step, end)
                 ids, scores = self._search_chunk(folded, exact, start, stop, tiles, k)
@@ -135,6 +181,11 @@ class GpuSearch:
             codes[begin:end] = ((dense + (scale - 1)[:, None]) // scale[:, None]).to(torch.int8)
             scales[begin:end] = scale.float()
         return _Folded(offsets, terms, counts, codes, scales)
+
+
+def _bound_bytes(device: torch.device) -> int:
+    """An eighth of the free memory at most."""
+    return min(_BOUND_BYTES, torch.cuda.mem_get_info(device)[0] // 8) if device.type == "cuda" else _BOUND_BYTES
 
 
 def _certain_scores(bounds: torch.Tensor, exact: Any, start: int, first_tile: int, k: int) -> torch.Tensor:
