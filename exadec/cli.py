@@ -5,6 +5,7 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +40,6 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trai
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
 ]
-Variant = Annotated[str, typer.Option(help=f"Which model of the paper: {', '.join(VARIANTS)}.")]
 
 
 @app.command()
@@ -105,28 +105,59 @@ def retrieve(
 @app.command()
 def train(
     config: ConfigFile,
-    variant: Variant = "adadec",
+    variant: Annotated[
+        str,
+        typer.Option(
+            "--variant", "--variants", help=f"Which model of the paper, or with commas: {', '.join(VARIANTS)}."
+        ),
+    ] = "adadec",
+    seeds: Annotated[str | None, typer.Option(help="With commas: train each variant with each of them.")] = None,
+    at_once: Annotated[
+        int | None, typer.Option(help="How many runs at a time; by default one a core, 4 on a GPU.")
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a run that exists.")] = False,
     set_: Overrides = None,
 ) -> None:
-    """Train one model. Data preparation and retrieval are run first, if they have not been."""
-    settings = Config.load(config, set_ or [], variant)
-    folder = run or Path(settings.folder) / variant
+    """Train one model, or several side by side. Data preparation and retrieval are run first, if they have not been.
+
+    exadec train CONFIG --variants seq2seq,adadec --seeds 1,2,3        six runs: seq2seq-seed1 ... adadec-seed3
+
+    Of several runs, --resume leaves the finished ones alone, goes on with interrupted ones and starts missing ones.
+    """
+    settings = [Config.load(config, set_ or [], name.strip()) for name in variant.split(",")]
+    numbers = None if seeds is None else _whole_numbers(seeds)
+    from exadec.training.checkpoint import open_run
+    from exadec.training.side_by_side import plan_jobs
     from exadec.training.trainer import Interrupted
     from exadec.training.trainer import train as run_train
 
-    with Display(messages) as display:
-        try:
-            finished = run_train(
-                settings, folder, resume=resume, force=force, observe=display.observe, report=display.report
-            )
-        except Interrupted:
-            say(f"Interrupted. {folder} can be used as it is; the same command with --resume goes on.")
-            raise typer.Exit(130) from None
-    best = max((event["value"] for event in finished.metrics() if event["kind"] == "evaluation"), default=None)
-    say(f"{folder}: best {settings.training.metric} on the development set {best:.2f}.")
+    jobs = plan_jobs(settings, numbers)
+    if run is not None and len(jobs) > 1:
+        raise InputError(f"--run names the folder of one run, but {len(jobs)} were asked for.")
+    folders, failed = [run or job.folder for job in jobs], []
+    try:
+        if len(jobs) > 1:
+            from exadec.demo import show_side_by_side
+
+            failed = [job.folder for job in show_side_by_side(jobs, at_once, resume, force, messages)]
+        else:
+            with Display(messages) as display:
+                run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
+    except Interrupted:
+        usable = "The runs begun can be used as they are" if len(jobs) > 1 else f"{folders[0]} can be used as it is"
+        say(f"Interrupted. {usable}; the same command with --resume goes on.")
+        raise typer.Exit(130) from None
+    trained = [folder for folder in folders if folder not in failed]
+    for folder in trained:
+        best = max(event["value"] for event in open_run(folder).metrics() if event["kind"] == "evaluation")
+        say(f"{folder}: best {settings[0].training.metric} on the development set {best:.2f}.")
+    if len(trained) > 1:
+        say("To compare them, run `exadec generate RUN --split test` for each, then:")
+        say(f"exadec report {shlex.join(map(str, trained))}")
+    if failed:
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -299,6 +330,13 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"exadec: {record.getMessage()}", style="yellow" if record.levelno >= logging.WARNING else "")
+
+
+def _whole_numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise InputError(f"--seeds takes whole numbers with commas, such as 1,2,3, but got {text!r}.") from None
 
 
 def _generate_split(run: Path, split: str, overrides: list[str]) -> None:

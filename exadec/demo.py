@@ -3,27 +3,22 @@
 In: nothing but a folder. Out: four trained models, their scores, three exemplar swaps and a report.
 """
 
-import json
-import os
 import shutil
-import sys
 import time
 from collections.abc import Sequence
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
-import torch
 from rich.console import Console
-from rich.progress import Progress, TaskID
+from rich.progress import TaskID
 
 from exadec.config import VARIANTS, Config
 from exadec.corpus.prepare import prepare
-from exadec.display import Display, describe, make_progress
+from exadec.display import Display, describe
+from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
-from exadec.training.checkpoint import METRICS, open_run
-from exadec.training.evaluation import evaluate
-from exadec.training.trainer import Interrupted, train
+from exadec.training.checkpoint import open_run
+from exadec.training.side_by_side import Job, train_side_by_side
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs, render_table
 from exadec.views.swap import pick_swaps, render_swap
@@ -48,8 +43,11 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     )
     runs = {variant: folder / variant for variant in VARIANTS}
     missing = {v: config for v, config in configs.items() if force or not is_finished(runs[v], config, exemplars)}
-    if missing:
-        _train_side_by_side(missing, runs, console)
+    for variant in missing:
+        shutil.rmtree(runs[variant], ignore_errors=True)  # after Ctrl-C no earlier run must pass for one of these
+    jobs = [Job(config, runs[variant], evaluate=True) for variant, config in missing.items()]
+    if failed := show_side_by_side(jobs, AT_ONCE, resume=False, force=True, console=console):
+        raise InputError(f"{', '.join(job.name for job in failed)}: not trained; the reason is above.")
     results = compare_runs(list(runs.values()))
     out = Console()
     out.print(render_table(results))
@@ -76,51 +74,36 @@ def is_finished(folder: Path, config: Config, exemplars: ExemplarMap) -> bool:
     return run.config == config and run.facts["exemplars"] == exemplars.hash
 
 
-def train_and_evaluate(config: Config, folder: Path, threads: int) -> None:
-    """The work of one process: a run, and its outputs for the test set."""
-    torch.set_num_threads(threads)
-    try:
-        train(config, folder, force=True)
-        evaluate(folder)
-    except (Interrupted, KeyboardInterrupt):
-        sys.exit(130)
+def show_side_by_side(
+    jobs: Sequence[Job], at_once: int | None, resume: bool, force: bool, console: Console
+) -> list[Job]:
+    """Train runs side by side with a line of progress each; return those that failed, and have said why."""
+    display = RunsDisplay(console)
+    with display:
+        return train_side_by_side(jobs, at_once, resume, force, display.follow, display.report)
 
 
-def _train_side_by_side(configs: dict[str, Config], runs: dict[str, Path], console: Console) -> None:
-    threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
-    waiting, running = list(configs), dict[str, BaseProcess]()
-    for variant in configs:
-        shutil.rmtree(runs[variant], ignore_errors=True)  # an earlier run's metrics must not be taken for this one's
-    with make_progress(console) as progress:
-        tasks = {variant: progress.add_task(variant, total=1.0, start=False, note="waiting") for variant in configs}
-        try:
-            while waiting or running:
-                while waiting and len(running) < AT_ONCE:
-                    variant = waiting.pop(0)
-                    arguments = (configs[variant], runs[variant], threads)
-                    running[variant] = get_context("spawn").Process(target=train_and_evaluate, args=arguments)
-                    running[variant].start()
-                time.sleep(0.5)
-                for variant, process in list(running.items()):
-                    _follow(progress, tasks[variant], runs[variant] / METRICS, configs[variant].training.epochs)
-                    if not process.is_alive():
-                        del running[variant]
-                        if process.exitcode:
-                            raise RuntimeError(f"training of {variant} ended with status {process.exitcode}.")
-                        progress.update(tasks[variant], completed=1.0, note="trained, test set written")
-        except KeyboardInterrupt:  # the running models have been told, too, and finish their step
-            raise Interrupted from None
-        finally:
-            for process in running.values():
-                process.join()
+class RunsDisplay(Display):
+    """Shows the stages before training, then several runs, a line each."""
 
+    def __init__(self, console: Console):
+        super().__init__(console)
+        self.runs: dict[Path, TaskID] = {}
 
-def _follow(progress: Progress, task: TaskID, metrics: Path, epochs: int) -> None:
-    """Show where a run stands, by the last line of its metrics."""
-    if not metrics.is_file():
-        return
-    progress.start_task(task)
-    lines = metrics.read_text(encoding="utf-8").splitlines()
-    events = [json.loads(line) for line in lines[-2:] if line.endswith("}")]
-    for event in events:
-        progress.update(task, completed=event["epoch"] / epochs, note=describe(event))
+    def follow(self, job: Job, event: dict[str, Any]) -> None:
+        """A run has come to an event."""
+        self._clear()
+        if job.folder not in self.runs:
+            self.runs[job.folder] = self.progress.add_task(job.name, total=1.0, start=False, note="waiting")
+        task = self.runs[job.folder]
+        if event["kind"] == "start":
+            self.progress.start_task(task)
+        elif event["kind"] == "finished":
+            note = "trained, test set written" if job.evaluate else "trained"
+            self.progress.update(task, completed=1.0, note=note)
+        elif event["kind"] == "failed":
+            self.progress.update(task, note="failed")
+            text = f"{job.name}: {event['message']}"
+            self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        elif "epoch" in event:
+            self.progress.update(task, completed=event["epoch"] / job.config.training.epochs, note=describe(event))

@@ -130,7 +130,7 @@ class Trainer:
                 "total_steps": self.total_steps(),
             }
         )
-        with _deferred_interrupt() as interrupted:
+        with deferred_interrupt() as interrupted:
             while self.position.epoch < self.config.epochs and not self.position.done:
                 self._run_epoch(interrupted)
         self._save()
@@ -271,7 +271,7 @@ def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: Ex
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[threading.Event]:
+def deferred_interrupt() -> Iterator[threading.Event]:
     """Ctrl-C sets the event, so that the step under way is finished first; a second Ctrl-C interrupts at once."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -1,0 +1,241 @@
+"""Several runs at a time on one machine: variants, seeds.
+
+In: jobs, each a configuration and a run folder. Out: their runs, bit for bit those that `train` makes one by one.
+"""
+
+import logging
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from exadec.config import Config
+from exadec.corpus.prepare import Report, prepare, silent
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
+from exadec.model.seq2seq import pick_device
+from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
+from exadec.training.evaluation import evaluate
+from exadec.training.trainer import Event, Interrupted, deferred_interrupt, train
+
+AT_ONCE_ON_A_GPU = 4
+"""Runs that share a card, when the caller does not say how many."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to train."""
+
+    config: Config
+    folder: Path
+    evaluate: bool = False
+    """Whether the test set is written after training."""
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+Observer = Callable[[Job, Event], None]
+"""Is told the events of each job: `waiting`, those of training, and `finished`, `failed` (with its message) or
+`interrupted` at the end."""
+
+
+def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
+    """Each configuration with each seed; without seeds each as it is. A run is named after its variant and seed."""
+    jobs = []
+    for config in configs:
+        folder = Path(config.folder) / config.model.variant
+        if seeds is None:
+            jobs.append(Job(config, folder))
+        for seed in seeds or ():
+            jobs.append(Job(config.replace("training", seed=seed), folder.with_name(f"{folder.name}-seed{seed}")))
+    return jobs
+
+
+def train_side_by_side(
+    jobs: Sequence[Job],
+    at_once: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    observe: Observer = lambda job, event: None,
+    report: Report = silent,
+) -> list[Job]:
+    """Train every job in a process of its own, `at_once` at a time, and return those that failed.
+
+    By default there are as many processes as cores, or four on a GPU. With `resume` finished runs are left alone,
+    interrupted ones go on, and missing ones start. After Ctrl-C the runs under way finish their step, no further one
+    is started, and `Interrupted` is raised.
+    """
+    _refuse_impossible(jobs, at_once, replace=resume or force)
+    waiting = _find_unfinished(jobs, resume, observe, report)
+    cores = os.cpu_count() or 1
+    # Of all jobs, not of those still waiting: a run that is resumed has the threads, and so the sums, it had before.
+    at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if pick_device().type == "cuda" else cores, len(jobs)))
+    threads = max(1, cores // at_once)
+    failed, told = list[Job](), set[str]()
+    running: dict[Connection, tuple[Job, BaseProcess]] = {}
+    with deferred_interrupt() as interrupted, _terminating(running):
+        while True:
+            while waiting and len(running) < at_once and not interrupted.is_set():
+                job = waiting.pop(0)
+                channel, process = _start(job, resume, force, threads)
+                running[channel] = job, process
+            if not running:
+                break
+            ready = wait(list(running))
+            for channel in [channel for channel in running if channel in ready]:
+                job, process = running[channel]
+                event = _receive(channel, process)
+                if event["kind"] == "message":
+                    if event["text"] not in told:  # what is true of one run is mostly true of all
+                        logger.log(event["level"], event["text"])
+                    told.add(event["text"])
+                    continue
+                if event["kind"] in ("finished", "failed", "interrupted"):
+                    del running[channel]
+                    channel.close()
+                    process.join()
+                if event["kind"] == "failed":
+                    failed.append(job)
+                elif event["kind"] == "interrupted":
+                    interrupted.set()
+                observe(job, event)
+    if interrupted.is_set():
+        raise Interrupted
+    return failed
+
+
+def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) -> None:
+    if at_once is not None and at_once < 1:
+        raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
+    folders = [job.folder for job in jobs]
+    for number, folder in enumerate(folders):
+        if folder in folders[:number]:
+            raise InputError(f"{folder}: two of the runs would go into this folder.")
+        if folder.exists() and not replace:
+            raise InputError(f"{folder}: the run exists already; use --resume to go on or --force to replace it.")
+
+
+def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, report: Report) -> list[Job]:
+    """Prepare and retrieve once for all, so that no two processes do it at the same time, then see what is missing."""
+    hashes: dict[object, str] = {}
+    unfinished = []
+    for job in jobs:
+        inputs = (job.config.folder, job.config.corpus, job.config.exemplars)
+        if inputs not in hashes:
+            hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
+        if resume and _is_finished(job, hashes[inputs]):
+            observe(job, {"kind": "finished"})
+        else:
+            observe(job, {"kind": "waiting"})
+            unfinished.append(job)
+    return unfinished
+
+
+def _is_finished(job: Job, exemplars: str) -> bool:
+    """Whether this very training has come to its end; a run of other inputs is left to `train`, which refuses it."""
+    if not (job.folder / LAST).is_file() or (job.evaluate and not (job.folder / "test.outputs.jsonl").is_file()):
+        return False
+    run = open_run(job.folder)
+    if run.config != job.config or run.facts["exemplars"] != exemplars:
+        return False
+    position = read_checkpoint(job.folder / LAST)[1]["position"]
+    return bool(position["done"]) or position["epoch"] >= job.config.training.epochs
+
+
+@contextmanager
+def _terminating(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
+    """Leave no process behind when something goes wrong in this one, or Ctrl-C comes a second time."""
+    try:
+        yield
+    finally:
+        for _, process in running.values():
+            process.terminate()
+            process.join()
+
+
+def _start(job: Job, resume: bool, force: bool, threads: int) -> tuple[Connection, BaseProcess]:
+    context = get_context("spawn")
+    channel, far_end = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(job, resume, force, threads, far_end))
+    with _held_interrupt():
+        process.start()
+    far_end.close()  # now only the process holds it: when it dies, the channel ends
+    return channel, process
+
+
+@contextmanager
+def _held_interrupt() -> Iterator[None]:
+    """A process started inside is not interrupted while it imports: Ctrl-C waits until `_work` can take it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # `start` would do it, and let go of the signal as it does
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _receive(channel: Connection, process: BaseProcess) -> Event:
+    try:
+        event: Event = channel.recv()
+    except (EOFError, OSError):  # killed, for want of memory perhaps: it could not say so itself
+        process.join()
+        event = {"kind": "failed", "message": f"the process ended with status {process.exitcode}."}
+    return event
+
+
+def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection) -> None:
+    """What a process does: train one run, and say how it goes."""
+    try:
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        torch.set_num_threads(threads)
+        _forward_messages(channel)
+        # A run that was stopped before its first checkpoint has nothing to go on from, and starts again.
+        empty = (job.folder / METRICS).is_file() and not (job.folder / LAST).is_file()
+        go_on = resume and job.folder.exists() and not empty
+        train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
+        if job.evaluate:
+            evaluate(job.folder)
+        channel.send({"kind": "finished"})
+    except (Interrupted, KeyboardInterrupt):
+        channel.send({"kind": "interrupted"})
+    except BrokenPipeError:  # nobody listens any more: whoever started this process is gone
+        pass
+    except (InputError, OSError) as error:
+        channel.send({"kind": "failed", "message": str(error)})
+    except Exception:
+        channel.send({"kind": "failed", "message": traceback.format_exc().rstrip()})
+    os._exit(0)  # taking torch down by the rules costs a second, in which the next run has to wait
+
+
+def _forward_messages(channel: Connection) -> None:
+    logging.getLogger(prepare.__module__).disabled = True  # preparation has said it before
+    package = logging.getLogger("exadec")
+    package.addHandler(_Forward(channel))
+    package.setLevel(logging.INFO)
+
+
+class _Forward(logging.Handler):
+    """What the library has to say in a process, for the one that has the terminal."""
+
+    def __init__(self, channel: Connection):
+        super().__init__()
+        self.channel = channel
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.channel.send({"kind": "message", "level": record.levelno, "text": record.getMessage()})
