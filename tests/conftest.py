@@ -1,6 +1,10 @@
 """Small things every test may use."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +47,19 @@ def random_instances(count: int, seed: int = 0, unknown: int = 3) -> list[Instan
 
 def random_batch(count: int, seed: int = 0, copy_exemplar: bool = False) -> Batch:
     return collate(random_instances(count, seed), VOCABULARY, copy_exemplar)
+
+
+def interpret_kernels(script: str) -> str:
+    """What a script prints in a process in which Triton's kernels run on the CPU; it may import from tests/."""
+    if torch.cuda.is_available():
+        pytest.skip("the tests marked `cuda` run the kernels themselves")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    here = Path(__file__).parent
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": f"{here}{os.pathsep}{here.parent}"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from conftest import interpret_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -258,8 +258,6 @@ def test_devices_are_checked() -> None:
 
 
 INTERPRETED = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import torch
 from test_join import Candidates, brute_force, numbered, rules_for, zipf_rows
 from exadec.exemplars.cuda import GpuSearch
@@ -278,10 +276,5 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the tests marked `cuda` run the kernels themselves")
 def test_gpu_kernels_are_right_when_triton_interprets_them() -> None:
-    pytest.importorskip("triton", reason="Triton is not installed")
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, str(Path(__file__).parent)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "equal", done.stderr
+    assert interpret_kernels(INTERPRETED) == "equal"

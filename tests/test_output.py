@@ -1,12 +1,8 @@
 """log p of known targets in chunks against the plain softmax."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from conftest import interpret_kernels
 from torch.nn import functional
 
 import exadec.model.output as output
@@ -74,13 +70,8 @@ print("equal")
 """
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the tests marked `cuda` run the kernels themselves")
 def test_kernels_are_right_when_triton_interprets_them() -> None:
-    pytest.importorskip("triton", reason="Triton is not installed")
-    command = [sys.executable, "-c", INTERPRETED]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "equal", done.stderr
+    assert interpret_kernels(INTERPRETED) == "equal"
 
 
 @pytest.mark.cuda

@@ -1,12 +1,8 @@
 """The LSTM with gradients by hand against autograd through single steps."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from conftest import interpret_kernels
 
 from exadec.model.adaptive import RecurrentCell
 
@@ -60,22 +56,14 @@ def errors(
 
 
 INTERPRETED = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import torch
 from test_recurrence import SHAPES, errors
 print(max(errors(shape, "cpu", torch.float32, (3, 4, 6))[0] for shape in SHAPES))
 """
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the tests marked `cuda` run the kernels themselves")
 def test_values_and_gradients_are_right_when_triton_interprets_the_kernels() -> None:
-    pytest.importorskip("triton", reason="Triton is not installed")
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", INTERPRETED, str(Path(__file__).parent)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 2e-6
+    assert float(interpret_kernels(INTERPRETED)) < 2e-6
 
 
 @pytest.mark.cuda
