@@ -129,10 +129,12 @@ def train(
     settings = [Config.load(config, set_ or [], name.strip()) for name in variant.split(",")]
     numbers = None if seeds is None else _whole_numbers(seeds)
     from exadec.training.checkpoint import open_run
+    from exadec.training.distributed import is_first_process
     from exadec.training.side_by_side import plan_jobs
     from exadec.training.trainer import Interrupted
     from exadec.training.trainer import train as run_train
 
+    messages.quiet = not is_first_process()
     jobs = plan_jobs(settings, numbers)
     if run is not None and len(jobs) > 1:
         raise InputError(f"--run names the folder of one run, but {len(jobs)} were asked for.")
@@ -149,7 +151,7 @@ def train(
         usable = "The runs begun can be used as they are" if len(jobs) > 1 else f"{folders[0]} can be used as it is"
         say(f"Interrupted. {usable}; the same command with --resume goes on.")
         raise typer.Exit(130) from None
-    trained = [folder for folder in folders if folder not in failed]
+    trained = [folder for folder in folders if folder not in failed and is_first_process()]
     for folder in trained:
         best = max(event["value"] for event in open_run(folder).metrics() if event["kind"] == "evaluation")
         say(f"{folder}: best {settings[0].training.metric} on the development set {best:.2f}.")
@@ -321,6 +323,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except (InputError, OSError) as error:
+        messages.quiet = False  # of several processes the one that fails says why
         say(f"exadec: {error}", style="red")
         sys.exit(2)
 

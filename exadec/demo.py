@@ -18,7 +18,7 @@ from exadec.display import Display, describe
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.training.checkpoint import open_run
-from exadec.training.side_by_side import Job, train_side_by_side
+from exadec.training.side_by_side import Job, refuse_torchrun, train_side_by_side
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs, render_table
 from exadec.views.swap import pick_swaps, render_swap
@@ -29,6 +29,7 @@ AT_ONCE = 2
 
 def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Console) -> Path:
     """Run what has not been run, show the results, and return the report's path."""
+    refuse_torchrun()
     started = time.monotonic()
     configs = {
         variant: Config.load(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS

@@ -6,9 +6,10 @@ In: a `Corpus`, an `ExemplarMap`, a split. Out: `Batch`es of instances of simila
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 from exadec.corpus.prepare import Corpus
-from exadec.corpus.vocabulary import NONE
+from exadec.corpus.vocabulary import NONE, PAD
 from exadec.exemplars.retrieve import ExemplarMap
 from exadec.loading.batch import Batch, Instance, collate
 
@@ -40,7 +41,11 @@ class Loader:
         )
 
     def batch(self, indices: np.ndarray) -> Batch:
-        return collate([self.instance(int(i)) for i in indices], self.vocabulary_size, self.copy_exemplar)
+        """An index of -1 stands for a row without a single word to write, as it does in a `ResidentLoader`."""
+        instances = [self.instance(int(i)) for i in indices.clip(0)]
+        batch = collate(instances, self.vocabulary_size, self.copy_exemplar)
+        batch.target_output[torch.from_numpy(indices < 0)] = PAD
+        return batch
 
     def training_batches(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
         """Indices of each batch of an epoch: a pure function of its arguments, so that a run can be resumed."""

@@ -23,6 +23,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.seq2seq import pick_device
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
+from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import Event, Interrupted, deferred_interrupt, train
 
@@ -116,7 +117,13 @@ def train_side_by_side(
     return failed
 
 
+def refuse_torchrun() -> None:
+    if count_processes() > 1:
+        raise InputError("Several runs cannot be started by `torchrun`, which trains one model with all processes.")
+
+
 def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) -> None:
+    refuse_torchrun()
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
     folders = [job.folder for job in jobs]

@@ -14,7 +14,7 @@ from torch import nn
 from exadec.corpus.vocabulary import PAD
 from exadec.loading.batch import Batch
 from exadec.loading.resident import ResidentLoader, Shape
-from exadec.model.seq2seq import Seq2seq
+from exadec.training.distributed import ALONE, Processes
 
 _CAPTURE_AFTER = 2
 """A shape is captured when it comes for the third time: what is rare is not worth the second that it takes."""
@@ -24,12 +24,14 @@ _CAPTURE_AFTER = 2
 class Step:
     """The step itself: what runs on a CPU, and what is captured for a GPU."""
 
-    model: Seq2seq
+    model: nn.Module
+    """A `Seq2seq`, or one that `Processes.wrap` has wrapped."""
     optimizer: torch.optim.Optimizer
     clip_norm: float
     losses: torch.Tensor
-    """(2,) float64: the sum of -log p and the number of target words, added to by each step"""
+    """(2,) float64: the sum of -log p and the number of target words of all processes, added to by each step"""
     precision: torch.dtype
+    processes: Processes = ALONE
 
     def __call__(self, batch: Batch) -> None:
         self.backward(batch)
@@ -37,20 +39,26 @@ class Step:
         self.optimizer.step()
 
     def backward(self, batch: Batch) -> None:
-        """Gradients of the mean loss of a word."""
+        """Gradients of the mean loss of a word, over the words of all processes."""
         self.model.train()
         device = self.losses.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.precision == torch.bfloat16):
             log_probs = self.model(batch)  # (B, T)
         words = batch.target_output != PAD
         total = -log_probs.masked_fill(~words, 0.0).sum()
+        sums = torch.stack([total.detach().double(), words.sum().double()])
+        self.processes.add_up(sums)
         self.optimizer.zero_grad()
-        (total / words.sum()).backward()
-        self.losses.add_(torch.stack([total.detach(), words.sum()]))
+        # The mean of the processes' gradients is taken, so each divides by the mean of their numbers of words.
+        (total / (sums[1] / self.processes.count).to(total.dtype)).backward()
+        self.losses.add_(sums)
 
 
 class CapturedSteps:
-    """The step as CUDA graphs, one for each shape that comes often: hundreds of launches become one."""
+    """The step as CUDA graphs, one for each shape that comes often: hundreds of launches become one.
+
+    With several processes nothing is captured: their gradients travel in the midst of the backward pass.
+    """
 
     def __init__(self, step: Step, loader: ResidentLoader, batch_size: int):
         self.step, self.loader, self.batch_size = step, loader, batch_size
@@ -67,7 +75,7 @@ class CapturedSteps:
         self.indices.copy_(torch.from_numpy(padded).pin_memory(), non_blocking=True)
         if shape in self.graphs:
             self.graphs[shape].replay()
-        elif self.seen[shape] < _CAPTURE_AFTER:
+        elif self.seen[shape] < _CAPTURE_AFTER or self.step.processes.count > 1:
             self.seen[shape] += 1
             self._work(shape)
         else:

@@ -27,6 +27,7 @@ from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
+from exadec.textmetrics import Score
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
     BEST,
@@ -38,6 +39,7 @@ from exadec.training.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import decode_split
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
@@ -75,51 +77,58 @@ def train(
     observe: Observer = lambda event: None,
     report: Report = silent,
 ) -> Run:
-    """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped."""
+    """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped.
+
+    Processes that `torchrun` has started train it together; `observe` is then told by the first of them alone.
+    """
     folder = Path(folder)
-    if config.training.precision == "bfloat16" and pick_device().type == "cpu":
-        raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
-    if folder.exists() and not (resume or force):
-        raise InputError(f"{folder}: the run exists already; use --resume to go on with it or --force to replace it.")
-    if resume and not folder.exists():
-        raise InputError(f"{folder}: there is no run to resume.")
-    corpus = prepare(config, report)
-    exemplars = retrieve(corpus, config.exemplars, report)
-    model = build_model(config, corpus).to(pick_device())  # before the run's folder, so that a failure leaves none
-    if resume:
-        run = open_run(folder)
-        _refuse_other_inputs(run, config, corpus, exemplars)
-    else:
-        if folder.exists():
-            shutil.rmtree(folder)
-        run = create_run(folder, config, corpus, {"exemplars": exemplars.hash, "variant": config.model.variant})
-    trainer = Trainer(run, model, corpus, exemplars, observe)
-    if resume:
-        trainer.restore()
-    trainer.run_epochs()
+    with join_processes() as processes:
+        processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count))
+        corpus, exemplars = processes.in_turn(lambda: _prepare(config, report))
+        with processes.together():
+            if processes.gather(exemplars.hash)[0] != exemplars.hash:
+                raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
+        model = build_model(config, corpus).to(pick_device())  # before the run's folder, so that a failure leaves none
+        if not processes.is_first:
+            torch.manual_seed(config.training.seed + processes.rank)  # the weights are the same, the dropout is not
+        run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars))
+        trainer = Trainer(run, model, corpus, exemplars, observe, processes)
+        if resume:
+            trainer.restore()
+        trainer.run_epochs()
     return run
 
 
 class Trainer:
     """Holds the model, the optimiser and the position while a run is being trained."""
 
-    def __init__(self, run: Run, model: Seq2seq, corpus: Corpus, exemplars: ExemplarMap, observe: Observer):
-        self.run, self.model, self.corpus, self.exemplars, self.observe = run, model, corpus, exemplars, observe
+    def __init__(
+        self,
+        run: Run,
+        model: Seq2seq,
+        corpus: Corpus,
+        exemplars: ExemplarMap,
+        observe: Observer,
+        processes: Processes,
+    ):
+        self.run, self.model, self.corpus, self.exemplars, self.processes = run, model, corpus, exemplars, processes
+        self.observe: Observer = observe if processes.is_first else lambda event: None
         self.config = run.config.training
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, self.config)
         self.loader = Loader(corpus, exemplars, "train", run.config.model.attend_exemplar)
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
-        """Sum of -log p and number of target words since the last line of metrics."""
+        """Sum of -log p and number of target words of all processes since the last line of metrics."""
         self.pending: deque[tuple[Event, torch.Tensor, torch.cuda.Event | None]] = deque()
         """Lines of loss that the device has not come to yet."""
         self.rate = math.nan
         precision = choose_precision(self.config.precision, self.device)
-        step = Step(model, self.optimizer, self.config.clip_norm, self.losses, precision)
+        clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
+        step = Step(processes.wrap(model), self.optimizer, clip_norm, self.losses, precision, processes)
         self.stepper: Stepper = lambda indices: step(self.loader.batch(indices).to(self.device))
         if self.device.type == "cuda":
-            self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), self.config.batch_size)
+            self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), rows)
 
     def run_epochs(self) -> None:
         self.observe(
@@ -155,7 +164,7 @@ class Trainer:
             if position.batch in evaluate_at:
                 self._evaluate(len(batches))
                 started = time.monotonic() - position.seconds  # decoding does not count as training time
-            if interrupted.is_set():
+            if self.processes.any(interrupted.is_set()):
                 self._leave_usable()
                 raise Interrupted
         position.epoch += 1
@@ -165,7 +174,7 @@ class Trainer:
         if rate != self.rate:
             self.rate = rate
             set_learning_rate(self.optimizer, rate)
-        self.stepper(indices)
+        self.stepper(self.processes.share(indices))
 
     def _log_loss(self, rate: float, batches: int) -> None:
         """Ask for the loss; its line is written when the device has come that far, and the host does not wait."""
@@ -190,10 +199,8 @@ class Trainer:
     def _evaluate(self, batches: int) -> None:
         """Decode the development set, keep the best weights, and stop when patience is at its end."""
         self._write_losses(wait=True)
-        position, config = self.position, self.run.config
-        limit = config.training.evaluation_size
-        outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
-        (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
+        position = self.position
+        score = self.processes.from_first(self._score)
         event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
         self._write(self._line(batches, event))
         if score.value > position.best:
@@ -201,8 +208,15 @@ class Trainer:
             self._write_weights(BEST)
         else:
             position.stale += 1
-            position.done = position.stale >= config.training.patience
+            position.done = position.stale >= self.config.patience
         self._save()
+
+    def _score(self) -> Score:
+        config = self.run.config
+        limit = config.training.evaluation_size
+        outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
+        (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
+        return score
 
     def _line(self, batches: int, event: Event) -> Event:
         """Add where and when to an event."""
@@ -212,24 +226,37 @@ class Trainer:
 
     def _write(self, event: Event) -> None:
         """Make an event a line of metrics."""
+        if not self.processes.is_first:
+            return
         with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")
         self.observe(event)
 
     def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
+        if not self.processes.is_first:
+            return
         notes = {"vocabulary": self.run.vocabulary.hash(), "position": asdict(self.position)}
         write_checkpoint(self.run.folder / name, self.model, notes, extra or {})
 
     def _save(self) -> None:
         """Everything needed to go on: weights, Adam's moments, random states, position."""
         self._write_losses(wait=True)
-        extra = {"random.cpu": torch.get_rng_state(), "losses": self.losses}
-        if self.device.type == "cuda":
-            extra["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        extra = {"losses": self.losses}
+        for states in self.processes.gather(self._random_states()):
+            extra |= states
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 extra[f"adam.{key}.{name}"] = value
-        self._write_weights(LAST, extra)
+        with self.processes.together():  # nobody goes away before it is written
+            self._write_weights(LAST, extra)
+
+    def _random_states(self) -> dict[str, torch.Tensor]:
+        """Of this process, by the names they have in a checkpoint."""
+        suffix = "" if self.processes.is_first else f".{self.processes.rank}"
+        states = {f"random.cpu{suffix}": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            states[f"random.cuda{suffix}"] = torch.cuda.get_rng_state(self.device)
+        return states
 
     def _leave_usable(self) -> None:
         if not (self.run.folder / BEST).is_file():
@@ -238,7 +265,7 @@ class Trainer:
 
     def restore(self) -> None:
         """Go back to the last checkpoint; lines of metrics written after it are dropped."""
-        tensors, notes = read_checkpoint(self.run.folder / LAST)
+        tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         for name, parameter in self.model.named_parameters():
@@ -246,9 +273,13 @@ class Trainer:
                 key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.losses.copy_(tensors["losses"])
-        torch.set_rng_state(tensors["random.cpu"])
-        if "random.cuda" in tensors and self.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        for name in self._random_states().keys() & tensors.keys():  # a process that was not there before has none
+            if name.startswith("random.cuda"):
+                torch.cuda.set_rng_state(tensors[name], self.device)
+            else:
+                torch.set_rng_state(tensors[name])
+        if not self.processes.is_first:
+            return
         kept = [event for event in self.run.metrics() if event["step"] <= self.position.step]
         (self.run.folder / METRICS).write_text("".join(json.dumps(event) + "\n" for event in kept), "utf-8")
 
@@ -260,6 +291,37 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     if config.model.glove is not None:
         vectors = torch.from_numpy(read_vectors(Path(config.model.glove), corpus.vocabulary, config.model.embedding))
     return Seq2seq(config.model, len(corpus.vocabulary), vectors)
+
+
+def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
+    training = config.training
+    if training.precision == "bfloat16" and pick_device().type == "cpu":
+        raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
+    if training.batch_size % processes:
+        raise InputError(
+            f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: each "
+            f"step takes that many instances in all. Set it to a multiple of {processes}."
+        )
+    if folder.exists() and not (resume or force):
+        raise InputError(f"{folder}: the run exists already; use --resume to go on with it or --force to replace it.")
+    if resume and not folder.exists():
+        raise InputError(f"{folder}: there is no run to resume.")
+
+
+def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
+    corpus = prepare(config, report)
+    return corpus, retrieve(corpus, config.exemplars, report)
+
+
+def _start_run(config: Config, folder: Path, resume: bool, corpus: Corpus, exemplars: ExemplarMap) -> Run:
+    """Make the folder of a new run, or open the one that is to go on."""
+    if resume:
+        run = open_run(folder)
+        _refuse_other_inputs(run, config, corpus, exemplars)
+        return run
+    if folder.exists():
+        shutil.rmtree(folder)
+    return create_run(folder, config, corpus, {"exemplars": exemplars.hash, "variant": config.model.variant})
 
 
 def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
