@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import VOCABULARY, build_small_model, random_batch, random_instances, small_model_config
+from torch.nn import functional
 
 from exadec.config import VARIANTS
 from exadec.corpus.vocabulary import BOS, PAD, UNK
@@ -196,6 +197,24 @@ def test_all_parameters_get_a_gradient() -> None:
         without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
         assert without == [], variant
         assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_gradients_of_padding_are_zero_wherever_they_are_added(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    switches = VARIANTS[variant]
+    model = build_small_model(**switches, tied=False)
+    batch = random_batch(20, copy_exemplar=switches["attend_exemplar"])
+    words = batch.target_output != PAD
+    assert not words.all()
+
+    def gradient() -> torch.Tensor:
+        return torch.autograd.grad(model(batch)[words].sum(), model.embedding.weight)[0]
+
+    found = gradient()
+    monkeypatch.setattr("exadec.model.embedding._Lookup.apply", lambda table, ids: functional.embedding(ids, table))
+    exact = gradient()
+    assert exact[PAD].abs().max() == 0
+    torch.testing.assert_close(found, exact)
 
 
 def test_parameter_table_adds_up_and_explains_itself() -> None:

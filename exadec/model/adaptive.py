@@ -9,8 +9,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from exadec.model.fused import AdaptiveInputs, AdaptiveLstm, PlainLayer, adaptive_fits, plain_fits
+
 GATES = {"elman": 1, "gru": 3, "lstm": 4}
 """Elman: h. GRU: reset, update, candidate. LSTM: input, forget, candidate, output. The order is torch's."""
+
+
+Prepared = tuple[torch.Tensor, torch.Tensor | None]
+"""The inputs' half of all steps, (B, T, G, D), and what kernels of their own add to it; or inputs as they are, for
+those that need nothing else."""
 
 
 class Coefficients(nn.Module):
@@ -143,6 +150,27 @@ class RecurrentCell(nn.Module):
         enter, forget, candidate, leave = gates.unbind(1)
         c = torch.sigmoid(forget) * c + torch.sigmoid(enter) * torch.tanh(candidate)
         return torch.sigmoid(leave) * torch.tanh(c), c
+
+    def prepare(self, x: torch.Tensor, lam: torch.Tensor | None) -> Prepared:
+        """What of known inputs (B, T, inputs) can be computed before the first state is known."""
+        Q = self.Q  # noqa: N806
+        if self.kind == "lstm" and isinstance(Q, FactoredLinear) and lam is not None:
+            if adaptive_fits(x, self.hidden, lam.shape[2]):
+                return AdaptiveInputs.apply(x, lam, Q.V, Q.U, self.B, self.offset)
+        elif self.kind == "lstm" and isinstance(Q, FixedLinear) and plain_fits(x, self.hidden):
+            return x, None
+        return self.project(x, lam), None
+
+    def read(self, prepared: Prepared, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
+        """All steps: what `prepare` gave, first state h and c (B, D) -> hidden states (B, T, D)."""
+        (given, bias), Q, P = prepared, self.Q, self.P  # noqa: N806
+        if isinstance(P, FactoredLinear) and bias is not None:
+            return AdaptiveLstm.apply(given, bias, h, c, lam, P.V, P.U)
+        if isinstance(Q, FixedLinear) and isinstance(P, FixedLinear) and given.dim() == 3:
+            lengths = torch.full((len(given),), given.shape[1], dtype=torch.int32, device=given.device)
+            weights = [part.flatten(0, 1) for part in (Q.weight, P.weight, self.B, self.offset)]
+            return PlainLayer.apply(given[None], None, False, lengths, h, c, *weights)[0][0]
+        return self.unroll(given, h, c, lam)
 
     def unroll(
         self, projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from exadec.config import ModelConfig
 from exadec.corpus.vocabulary import UNK
-from exadec.model.adaptive import GATES, RecurrentCell
+from exadec.model.adaptive import GATES, Prepared, RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory
 from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy, mix_targets
 from exadec.model.embedding import Embedding
@@ -83,9 +83,18 @@ class Decoder(nn.Module):
         attentional = h.new_zeros(len(h), self.attention.combine.out_features)
         return DecoderState(h, c, attentional, lam, memory)
 
-    def score(self, state: DecoderState, words: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """log p of known targets, (B, T) -> (B, T), for training: no distribution over the vocabulary is built."""
-        parts = self._unroll(state, words)
+    def prepare(self, embedded: torch.Tensor, lam: torch.Tensor | None) -> Prepared | None:
+        """What of known words (B, T, E) needs no first state; nothing, with input feeding."""
+        return None if self.input_feeding else self.cell.prepare(embedded, lam)
+
+    def score(
+        self, state: DecoderState, embedded: torch.Tensor, prepared: Prepared | None, targets: torch.Tensor
+    ) -> torch.Tensor:
+        """log p of known targets (B, T) after embedded words (B, T, E) and what was prepared of them -> (B, T).
+
+        For training: no distribution over the vocabulary is built.
+        """
+        parts = self._unroll(state, embedded, prepared)
         weight, bias = self._softmax()
         known = torch.where(targets < len(weight), targets, UNK)
         generated = log_probability(parts.attentional, weight, bias, known)
@@ -96,7 +105,9 @@ class Decoder(nn.Module):
 
     def unroll(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
-        return self._mix(self._unroll(state, words), state.memory)
+        embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
+        prepared = self.prepare(embedded, state.coefficients)
+        return self._mix(self._unroll(state, embedded, prepared), state.memory)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
         """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
@@ -106,12 +117,10 @@ class Decoder(nn.Module):
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
         return self._mix(self._parts(attended, *grouped), state.memory), state
 
-    def _unroll(self, state: DecoderState, words: torch.Tensor) -> "_Parts":
-        embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
-        if self.input_feeding:
+    def _unroll(self, state: DecoderState, embedded: torch.Tensor, prepared: Prepared | None) -> "_Parts":
+        if prepared is None:
             return self._unroll_fed(state, embedded)
-        lam = state.coefficients
-        hidden = self.cell.unroll(self.cell.project(embedded, lam), state.h, state.c, lam)  # (B, T, D)
+        hidden = self.cell.read(prepared, state.h, state.c, state.coefficients)  # (B, T, D)
         return self._parts(self.attention(hidden, state.memory), hidden, embedded)
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "_Parts":

@@ -6,6 +6,8 @@ In: embedded text, padded on the right. Out: one vector a position, and the last
 import torch
 from torch import nn
 
+from exadec.model.fused import PlainLayer, plain_fits
+
 
 class SequenceDropout(nn.Module):
     """Variational dropout: one mask a sequence, the same at every position."""
@@ -14,11 +16,16 @@ class SequenceDropout(nn.Module):
         super().__init__()
         self.rate = rate
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (B, S, E)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (..., S, E)
+        mask = self.mask(x)
+        return x if mask is None else x * mask
+
+    def mask(self, x: torch.Tensor) -> torch.Tensor | None:
+        """(..., 1, E): zeros, and elsewhere what keeps the mean; in no less than single precision."""
         if not self.training or self.rate == 0:
-            return x
-        mask = torch.empty_like(x[:, :1]).bernoulli_(1 - self.rate) / (1 - self.rate)  # (B, 1, E)
-        return x * mask
+            return None
+        kept = torch.empty_like(x[..., :1, :], dtype=torch.promote_types(x.dtype, torch.float32))
+        return kept.bernoulli_(1 - self.rate) / (1 - self.rate)
 
 
 def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -58,11 +65,25 @@ class BiLstmEncoder(nn.Module):
         super().__init__()
         self.forwards = Direction(inputs, hidden, layers, dropout)
         self.backwards = Direction(inputs, hidden, layers, dropout)
+        self.hidden = hidden
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, S, E) -> positions (B, S, 2D) and the top layer's last hidden states (B, 2D)."""
+        if plain_fits(x, self.hidden):
+            return self._read_at_once(x, lengths)
         ahead, ahead_states = self.forwards(x)  # (B, S, D)
         back, back_states = self.backwards(reverse_padded(x, lengths))  # (B, S, D), last word first
         last = (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])  # (B, 1, D)
         state = torch.cat([ahead_states.gather(1, last), back_states.gather(1, last)], dim=2).squeeze(1)  # (B, 2D)
         return torch.cat([ahead, reverse_padded(back, lengths)], dim=2), state
+
+    def _read_at_once(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same by kernels that read both directions of a layer at a time; no text has to be reversed."""
+        x, lengths = x[None], lengths.int()
+        for ahead, back in zip(self.forwards.layers, self.backwards.layers, strict=True):
+            weights = [*ahead.parameters(), *back.parameters()]  # of inputs, of states, and two biases
+            mask = self.forwards.dropout.mask(x.expand(2, -1, -1, -1))
+            x, last = PlainLayer.apply(
+                x, mask, x.shape[3] == self.hidden, lengths, None, None, *weights
+            )  # (2, B, S, D)
+        return x.permute(1, 2, 0, 3).flatten(2), last.transpose(0, 1).flatten(1)

@@ -62,9 +62,17 @@ class _LogProbability(torch.autograd.Function):
             logits = torch.addmm(bias, x[part], weight.t())
             _differentiate(logits, targets[part], normalizers[part], grad[part])
             torch.mm(logits, weight, out=grad_x[part])
-            grad_weight += logits.t() @ x[part]
+            _add_product(grad_weight, logits.t(), x[part])
             grad_bias += logits.sum(0, dtype=normalizers.dtype)
         return grad_x.to(x_kind), grad_weight.to(weight_kind), grad_bias.to(bias_kind), None, None, None
+
+
+def _add_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """total += ab, where the total may be of higher precision."""
+    if total.is_cuda and total.dtype != a.dtype:
+        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+    else:
+        total += a @ b
 
 
 def _normalize(logits: torch.Tensor, precise: torch.dtype) -> torch.Tensor:

@@ -4,6 +4,9 @@ In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to sea
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import nn
@@ -63,12 +66,36 @@ class Seq2seq(nn.Module):
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """log p(target | source, exemplar), word by word: (B, T); padding is to be masked by the caller."""
-        return self.decoder.score(self.encode(batch), batch.target_input, batch.target_output)
+        source, exemplar, target = self._embed(batch.source, self._read_of(batch), batch.target_input)
+        with _aside(source.device):
+            lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
+            prepared = self.decoder.prepare(target, lam)
+        state = self._encode(batch, source, lam, exemplar_positions)
+        return self.decoder.score(state, target, prepared, batch.target_output)
 
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
-        positions, last = self.encoder(self.embedding_dropout(self.embedding(batch.source)), batch.source_lengths)
-        lam, exemplar_positions = self._read_exemplar(batch)
+        source, exemplar = self._embed(batch.source, self._read_of(batch))
+        with _aside(source.device):
+            lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
+        return self._encode(batch, source, lam, exemplar_positions)
+
+    def _embed(self, *texts: torch.Tensor) -> list[torch.Tensor]:
+        """(B, S) -> (B, S, E) of each text. One lookup for all, so that the table's gradient is built once."""
+        vectors = self.embedding_dropout(self.embedding(torch.cat([text.flatten() for text in texts])))
+        parts = vectors.split([text.numel() for text in texts])
+        return [part.unflatten(0, text.shape) for part, text in zip(parts, texts, strict=True)]
+
+    def _read_of(self, batch: Batch) -> torch.Tensor:
+        """The exemplar's words, (B, Z); none for a model that does not look at it."""
+        return batch.exemplar if self.exemplar_encoder is not None else batch.exemplar[:, :0]
+
+    def _encode(
+        self, batch: Batch, source: torch.Tensor, lam: torch.Tensor | None, exemplar_positions: torch.Tensor | None
+    ) -> DecoderState:
+        """Read the source, while what is done aside goes on."""
+        positions, last = self.encoder(source, batch.source_lengths)
+        _join(source.device)
         memory = self._remember(batch, positions, exemplar_positions)
         last = self.bridge_dropout(last)
         h = torch.tanh(self.bridge_h(last))  # (B, D)
@@ -86,13 +113,15 @@ class Seq2seq(nn.Module):
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
         """λ of each exemplar: (B, 1 or G, R); None for a model that does not adapt."""
-        return self._read_exemplar(batch)[0]
+        (exemplar,) = self._embed(self._read_of(batch))
+        return self._read_exemplar(exemplar, batch.exemplar_lengths)[0]
 
-    def _read_exemplar(self, batch: Batch) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    def _read_exemplar(
+        self, embedded: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         if self.exemplar_encoder is None:
             return None, None
-        embedded = self.embedding_dropout(self.embedding(batch.exemplar))
-        positions, a = self.exemplar_encoder(embedded, batch.exemplar_lengths)  # (B, Z, A), (B, A)
+        positions, a = self.exemplar_encoder(embedded, lengths)  # (B, Z, A), (B, A)
         if self.coefficients is None:
             return None, positions
         a = self.exemplar_dropout(a)
@@ -110,6 +139,30 @@ class Seq2seq(nn.Module):
         values = torch.cat([positions, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + Z, 2D)
         mask = torch.cat([mask, _mask(batch.exemplar_lengths, batch.exemplar.shape[1])], dim=1)
         return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device, priority=-1)  # of a pool from which no graph is captured
+
+
+CONCURRENT = True
+
+
+@contextmanager
+def _aside(device: torch.device) -> Iterator[None]:
+    """On a GPU, what is done inside goes on beside what comes after it, until `_join`: each alone leaves much idle."""
+    if device.type != "cuda" or not CONCURRENT:
+        yield
+        return
+    _side_stream(device).wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(_side_stream(device)):
+        yield
+
+
+def _join(device: torch.device) -> None:
+    if device.type == "cuda" and CONCURRENT:
+        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
 
 
 def pick_device() -> torch.device:
