@@ -1,17 +1,27 @@
 """The decoder against itself, and the model against arithmetic."""
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from conftest import VOCABULARY, build_small_model, random_batch, random_instances, small_model_config
+from conftest import (
+    VOCABULARY,
+    build_small_model,
+    interpret_kernels,
+    random_batch,
+    random_instances,
+    small_model_config,
+)
 from torch.nn import functional
 
 from exadec.config import VARIANTS
 from exadec.corpus.vocabulary import BOS, PAD, UNK
 from exadec.loading.batch import Instance, collate
-from exadec.model.attention import attend
+from exadec.model.attention import Memory, attend
+from exadec.model.copying import mix_targets
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder, SequenceDropout, reverse_padded
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
@@ -47,7 +57,8 @@ def test_steps_equal_unrolled(variant: str, shape: dict[str, object]) -> None:
         chosen = batch.target_output[:, t]
         if shape["copy"] == "none":
             chosen = torch.where(chosen < VOCABULARY, chosen, UNK)  # it cannot be written, so it counts as unknown
-        torch.testing.assert_close(log_probs.gather(1, chosen[:, None])[:, 0], unrolled[:, t])
+        words = chosen != PAD
+        torch.testing.assert_close(log_probs.gather(1, chosen[:, None])[words, 0], unrolled[words, t])
 
 
 @pytest.mark.parametrize("shape", SHAPES[:3], ids=name_of)
@@ -89,6 +100,51 @@ def test_copying_reaches_the_unknown_words_of_the_source() -> None:
     mixture = model.explain(batch)
     expected = mixture.log_copy[0, 0].exp() * mixture.weights[0, 0, 1]
     torch.testing.assert_close(model(batch)[0, 0].exp(), expected)
+
+
+MIXED = """
+import torch
+from test_model import mixture_and_gradients
+from exadec.model.copying import _MixTargets
+def by_kernels(generated, gate, weights, targets, memory, size):
+    return _MixTargets.apply(generated, gate, weights, targets, memory.ids, size)
+found, exact = mixture_and_gradients(by_kernels), mixture_and_gradients()
+print(max(float((a - b).abs().max()) for a, b in zip(found, exact)))
+"""
+
+
+def mixture_and_gradients(mix: Callable[..., torch.Tensor] = mix_targets) -> list[torch.Tensor]:
+    """log p of targets of which some can only be copied, some only generated, and some neither; and gradients."""
+    torch.manual_seed(0)
+    batch, steps, places, size = 3, 5, 11, 8
+    ids = torch.randint(size + 4, (batch, places))
+    targets = torch.randint(size + 4, (batch, steps))
+    targets[:, 0] = size + 9
+    memory = Memory(*[torch.empty(0)] * 2, None, torch.empty(0), ids, size + 10)
+    leaves = [
+        -torch.rand(batch, steps) * 5,
+        torch.randn(batch, steps) * 3,
+        torch.randn(batch, steps, places).softmax(2),
+    ]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    mixed = mix(*leaves, targets, memory, size)
+    return [mixed, *torch.autograd.grad((mixed * torch.linspace(-1, 2, steps)).sum(), leaves)]
+
+
+def test_mixture_is_right_when_triton_interprets_the_kernels() -> None:
+    assert float(interpret_kernels(MIXED)) < 1e-5
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_mixture_on_a_gpu_equals_the_cpu() -> None:
+    def on_gpu(*values: object) -> torch.Tensor:
+        *tensors, memory, size = values
+        generated, gate, weights, targets = (tensor.cuda() for tensor in tensors)
+        return mix_targets(generated, gate, weights, targets, replace(memory, ids=memory.ids.cuda()), size).cpu()
+
+    for found, exact in zip(mixture_and_gradients(on_gpu), mixture_and_gradients(), strict=True):
+        torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5)
 
 
 def test_exemplar_is_copied_from_only_when_attended() -> None:
@@ -215,6 +271,39 @@ def test_gradients_of_padding_are_zero_wherever_they_are_added(variant: str, mon
     exact = gradient()
     assert exact[PAD].abs().max() == 0
     torch.testing.assert_close(found, exact)
+
+
+SUMMED = """
+import torch
+from exadec.model.embedding_kernels import sum_rows
+torch.manual_seed(0)
+for count, size in ((1, 5), (16, 3), (40, 2), (77, 30), (100, 1), (130, 900)):
+    ids, grad = torch.randint(size, (count,)), torch.randn(count, 6)
+    places, order = ids.int().sort(stable=True)
+    exact = torch.zeros(size, 6).index_add(0, ids, grad)
+    torch.testing.assert_close(sum_rows(grad, places, order, size), exact)
+print("equal")
+"""
+
+
+def test_gradient_of_the_table_is_right_when_triton_interprets_the_kernels() -> None:
+    assert interpret_kernels(SUMMED) == "equal"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("count", "size"), [(1, 5), (5000, 3), (5000, 25_000), (46_000, 700)])
+def test_gradient_of_the_table_on_a_gpu_is_exact_and_repeats_itself(count: int, size: int) -> None:
+    torch.manual_seed(0)
+    ids = torch.randint(1, size, (count,))
+    ids[::3] = PAD
+    wanted = torch.randn(count, 300)
+    wanted[::3] = 0
+    exact = torch.zeros(size, 300, dtype=torch.float64).index_add(0, ids, wanted.double())
+    table = Embedding(size, 300).cuda()
+    found = [torch.autograd.grad((table(ids.cuda()) * wanted.cuda()).sum(), table.weight)[0] for _ in range(3)]
+    torch.testing.assert_close(found[0].double().cpu(), exact, rtol=1e-4, atol=1e-4)
+    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 def test_parameter_table_adds_up_and_explains_itself() -> None:

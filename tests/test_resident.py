@@ -1,10 +1,13 @@
 """Batches made on the device against batches made on the host."""
 
 import json
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from conftest import interpret_kernels
 from toys import config_for
 
 from exadec.config import VARIANTS
@@ -70,3 +73,51 @@ def test_shapes_are_few_and_large_enough(loaders: dict[bool, Loader]) -> None:
     assert all(size % 8 == 0 for size in shape[1:])
     assert (batch.target_output[3] == PAD).all()
     assert (batch.target_output[:3] != PAD).sum(1).tolist() == (resident.target_lengths[indices] + 1).tolist()
+
+
+def test_row_without_instance_fits_into_any_shape(loaders: dict[bool, Loader]) -> None:
+    """The first instance stands in for it, which may be longer than all of the batch."""
+    resident = ResidentLoader(loaders[True], torch.device("cpu"))
+    short = 1 + np.flatnonzero(resident.source_lengths[1:] < 5)[:3]
+    resident.source_lengths[0] = 40  # as if it were long: of what follows it in memory
+    resident._lengths[0][0] = 40
+    shape = resident.shape(short, 5)
+    assert shape.source <= 8 < 40
+    batch = resident.gather(torch.from_numpy(np.append(short, [-1, -1])), shape)
+    assert (batch.source_lengths <= shape.source).all()
+    assert (batch.target_output[3:] == PAD).all()
+
+
+GATHERED = """
+import pickle, sys, torch
+loaders = pickle.load(open({path!r}, "rb"))
+for loader in loaders:
+    for begin in (0, 40):
+        indices = torch.arange(begin, begin + 11)
+        shape = loader.shape(indices.numpy(), 13)
+        indices = torch.cat([indices, torch.tensor([-1, -1])])
+        shape = shape._replace(source=min(shape.source, 8))  # too short for some
+        found, exact = loader.gather_at_once(indices, shape), loader.gather(indices, shape)
+        for name in ("source", "source_lengths", "exemplar", "exemplar_lengths", "target_input", "target_output"):
+            assert torch.equal(getattr(found, name), getattr(exact, name)), name
+print("equal")
+"""
+
+
+def test_batches_are_right_when_triton_interprets_the_kernel(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+    path = tmp_path / "loaders.pickle"
+    path.write_bytes(pickle.dumps([ResidentLoader(loader, torch.device("cpu")) for loader in loaders.values()]))
+    assert interpret_kernels(GATHERED.format(path=str(path))) == "equal"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("copies", [False, True])
+def test_batches_of_a_gpu_are_those_of_the_cpu(loaders: dict[bool, Loader], copies: bool) -> None:
+    on_cpu, on_gpu = (ResidentLoader(loaders[copies], torch.device(kind)) for kind in ("cpu", "cuda"))
+    indices = np.arange(37)
+    shape = on_cpu.shape(indices, 40)
+    padded = torch.from_numpy(np.append(indices, [-1] * 3))
+    found, exact = on_gpu.gather(padded.cuda(), shape), on_cpu.gather(padded, shape)
+    for name in ("source", "source_lengths", "exemplar", "exemplar_lengths", "target_input", "target_output"):
+        assert torch.equal(getattr(found, name).cpu(), getattr(exact, name)), name

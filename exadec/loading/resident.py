@@ -58,9 +58,15 @@ class ResidentLoader:
 
     def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
         """(B,) int64 on the device -> a batch; an index of -1 stands for a row without a single word to write."""
+        if indices.is_cuda:
+            return self.gather_at_once(indices, shape)
         is_there = indices >= 0
         rows = indices.clamp_min(0)
-        source_lengths, exemplar_lengths, target_lengths = (lengths[rows] for lengths in self._lengths)
+        # The first instance stands in where there is none, cut to the room there is.
+        room = (shape.source, shape.exemplar, shape.target - 1)
+        source_lengths, exemplar_lengths, target_lengths = (
+            lengths[rows].clamp_max(size) for lengths, size in zip(self._lengths, room, strict=True)
+        )
         source = _take(self._source_ids, self._source_begins[rows], source_lengths, shape.source)
         exemplar = _take(self._shown_ids, self._shown_begins[rows], exemplar_lengths, shape.exemplar)
         target = _take(self._target_ids, self._target_begins[rows], target_lengths, shape.target)
@@ -81,6 +87,23 @@ class ResidentLoader:
             target_output=torch.where((positions <= ends) & is_there[:, None], output, PAD),
             unknown=np.zeros((shape.batch, 0), np.int64),
         )
+
+    def gather_at_once(self, indices: torch.Tensor, shape: Shape) -> Batch:
+        """The same by one kernel instead of fifty."""
+        from exadec.loading.resident_kernels import gather  # Triton comes with torch where there is a GPU
+
+        source_lengths, exemplar_lengths, target_lengths = self._lengths
+        source, exemplar, inputs, outputs, *lengths = gather(
+            indices,
+            (self._source_ids, self._source_begins, source_lengths),
+            (self._shown_ids, self._shown_begins, exemplar_lengths),
+            (self._target_ids, self._target_begins, target_lengths),
+            shape[1:],
+            self.vocabulary_size,
+            self.copy_exemplar,
+        )
+        unknown = np.zeros((shape.batch, 0), np.int64)
+        return Batch(source, lengths[0], exemplar, lengths[1], inputs, outputs, unknown)
 
 
 def _take(ids: torch.Tensor, begins: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from exadec.corpus.vocabulary import PAD, UNK
+from exadec.model.streams import aside, join
 
 
 class Embedding(nn.Module):
@@ -47,22 +48,32 @@ class Embedding(nn.Module):
 
 
 class _Lookup(torch.autograd.Function):
-    """Rows of a table, with a quicker way back than torch's, which adds the gradients of a word one after another.
+    """Rows of a table. On a GPU its gradient is built in a quicker way than torch's.
 
-    Padding is the most frequent word by far, and nothing reads it, so its gradients are zeros: they may be added to any
-    row. Spread over all rows, they delay none.
+    Words are sorted while the model does other things. Padding is the most frequent word by far, and nothing reads it,
+    so its gradients are zeros, which may be added to any row: spread over all of them, they delay none.
     """
 
     @staticmethod
     def forward(ctx: Any, table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(ids)
         ctx.rows = len(table)
+        if not ids.is_cuda:
+            ctx.save_for_backward(ids)
+        elif ctx.needs_input_grad[0]:
+            with aside(ids.device, number=1):
+                anywhere = torch.arange(ids.numel(), device=ids.device).view(ids.shape) % len(table)
+                places = torch.where(ids == PAD, anywhere, ids).int()
+                ctx.save_for_backward(*places.flatten().sort(stable=True), ids)  # ids must not go while they are read
         return functional.embedding(ids, table)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (ids,) = ctx.saved_tensors
-        anywhere = torch.arange(ids.numel(), device=ids.device).view(ids.shape) % ctx.rows
-        places = torch.where(ids == PAD, anywhere, ids).int()  # narrow ids are sorted in half the time
-        return torch.ops.aten.embedding_dense_backward(grad.contiguous(), places, ctx.rows, -1, False), None
+        if not grad.is_cuda:
+            (ids,) = ctx.saved_tensors
+            return torch.ops.aten.embedding_dense_backward(grad.contiguous(), ids, ctx.rows, -1, False), None
+        from exadec.model.embedding_kernels import sum_rows  # Triton comes with torch where there is a GPU
+
+        join(grad.device, number=1)
+        places, order, _ = ctx.saved_tensors
+        return sum_rows(grad.flatten(0, -2).contiguous(), places, order, ctx.rows), None

@@ -7,25 +7,32 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
+
+from exadec.corpus.vocabulary import PAD
 
 _ELEMENTS = 1 << 25
 """Logits that exist at a time: 64 MB of bfloat16."""
+_ROWS = 32
+"""Rows of logits that a CPU takes through several operations while its cache holds them."""
 
 
 def log_probability(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T)."""
+    """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T); anything at padding."""
     rows = max(1, _ELEMENTS // len(weight))
-    if targets.numel() <= rows and not x.is_cuda:
-        logits = functional.linear(x, weight, bias)  # (B, T, V)
-        return torch.log_softmax(logits, dim=2).gather(2, targets[:, :, None]).squeeze(2)
     kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
-    found: torch.Tensor = _LogProbability.apply(x.flatten(0, 1), weight, bias, targets.flatten(), kind, rows)
-    return found.view(targets.shape)
+    found: torch.Tensor
+    if x.is_cuda:  # where shapes must not depend on the texts
+        found = _LogProbability.apply(x.flatten(0, 1), weight, bias, targets.flatten(), kind, rows)
+        return found.view(targets.shape)
+    words = targets != PAD
+    found = _LogProbability.apply(x[words], weight, bias, targets[words], kind, rows)
+    return found.new_zeros(targets.shape).masked_scatter(words, found)
 
 
 class _LogProbability(torch.autograd.Function):
-    """In chunks of rows; backward computes the logits of a chunk again, which is cheaper than to keep them all."""
+    """In chunks of rows. Backward computes the logits of a chunk again, which costs a GPU less than the memory; a CPU
+    keeps a single chunk.
+    """
 
     @staticmethod
     def forward(
@@ -45,6 +52,7 @@ class _LogProbability(torch.autograd.Function):
             logits = torch.addmm(bias_kind, x_kind[part], weight_kind.t())  # (rows, V)
             normalizers[part] = _normalize(logits, precise)
             chosen[part] = logits.gather(1, targets[part, None]).squeeze(1)
+        ctx.logits = None if x.is_cuda or len(x) > rows or not any(ctx.needs_input_grad) else logits
         ctx.save_for_backward(x_kind, weight_kind, bias_kind, targets, normalizers)
         ctx.rows, ctx.kinds = rows, (x.dtype, weight.dtype, bias.dtype)
         return chosen - normalizers
@@ -59,7 +67,8 @@ class _LogProbability(torch.autograd.Function):
         grad_bias = torch.zeros_like(bias, dtype=normalizers.dtype)
         for begin in range(0, len(x), ctx.rows):
             part = slice(begin, begin + ctx.rows)
-            logits = torch.addmm(bias, x[part], weight.t())
+            logits = torch.addmm(bias, x[part], weight.t()) if ctx.logits is None else ctx.logits
+            ctx.logits = None  # it is changed now
             _differentiate(logits, targets[part], normalizers[part], grad[part])
             torch.mm(logits, weight, out=grad_x[part])
             _add_product(grad_weight, logits.t(), x[part])
@@ -81,7 +90,12 @@ def _normalize(logits: torch.Tensor, precise: torch.dtype) -> torch.Tensor:
         from exadec.model.output_kernels import normalize
 
         return normalize(logits)
-    return logits.to(precise).logsumexp(1)
+    sums = []
+    for part in logits.split(_ROWS):
+        values = part.to(precise)
+        highest = values.amax(1, keepdim=True)
+        sums.append((values - highest).exp_().sum(1).log_() + highest.squeeze(1))
+    return torch.cat(sums) if sums else logits.new_empty(0, dtype=precise)
 
 
 def _differentiate(logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, grad: torch.Tensor) -> None:
@@ -91,6 +105,8 @@ def _differentiate(logits: torch.Tensor, targets: torch.Tensor, normalizers: tor
 
         differentiate(logits, targets, normalizers, grad)
         return
-    precise = -(logits.to(normalizers.dtype) - normalizers[:, None]).exp() * grad[:, None]
-    precise[torch.arange(len(targets)), targets] += grad
-    logits.copy_(precise)
+    blocks = (tensor.split(_ROWS) for tensor in (logits, normalizers, grad))
+    for part, normalizer, scale in zip(*blocks, strict=True):
+        part.copy_((part.to(normalizer.dtype) - normalizer[:, None]).exp_().mul_(-scale[:, None]))
+    places = torch.arange(len(targets), device=logits.device)
+    logits[places, targets] += grad.to(logits.dtype)

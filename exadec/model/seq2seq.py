@@ -4,9 +4,6 @@ In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to sea
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 
 import torch
 from torch import nn
@@ -19,6 +16,7 @@ from exadec.model.copying import Mixture
 from exadec.model.decoder import Decoder, DecoderState
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
+from exadec.model.streams import aside, join
 
 
 class Seq2seq(nn.Module):
@@ -67,7 +65,7 @@ class Seq2seq(nn.Module):
     def forward(self, batch: Batch) -> torch.Tensor:
         """log p(target | source, exemplar), word by word: (B, T); padding is to be masked by the caller."""
         source, exemplar, target = self._embed(batch.source, self._read_of(batch), batch.target_input)
-        with _aside(source.device):
+        with aside(source.device):
             lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
             prepared = self.decoder.prepare(target, lam)
         state = self._encode(batch, source, lam, exemplar_positions)
@@ -76,7 +74,7 @@ class Seq2seq(nn.Module):
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
         source, exemplar = self._embed(batch.source, self._read_of(batch))
-        with _aside(source.device):
+        with aside(source.device):
             lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
         return self._encode(batch, source, lam, exemplar_positions)
 
@@ -95,7 +93,7 @@ class Seq2seq(nn.Module):
     ) -> DecoderState:
         """Read the source, while what is done aside goes on."""
         positions, last = self.encoder(source, batch.source_lengths)
-        _join(source.device)
+        join(source.device)
         memory = self._remember(batch, positions, exemplar_positions)
         last = self.bridge_dropout(last)
         h = torch.tanh(self.bridge_h(last))  # (B, D)
@@ -139,30 +137,6 @@ class Seq2seq(nn.Module):
         values = torch.cat([positions, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + Z, 2D)
         mask = torch.cat([mask, _mask(batch.exemplar_lengths, batch.exemplar.shape[1])], dim=1)
         return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device, priority=-1)  # of a pool from which no graph is captured
-
-
-CONCURRENT = True
-
-
-@contextmanager
-def _aside(device: torch.device) -> Iterator[None]:
-    """On a GPU, what is done inside goes on beside what comes after it, until `_join`: each alone leaves much idle."""
-    if device.type != "cuda" or not CONCURRENT:
-        yield
-        return
-    _side_stream(device).wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(_side_stream(device)):
-        yield
-
-
-def _join(device: torch.device) -> None:
-    if device.type == "cuda" and CONCURRENT:
-        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
 
 
 def pick_device() -> torch.device:

@@ -49,6 +49,8 @@ class Processes:
         if self.count == 1:
             return model
         wrapped = DistributedDataParallel(model)
+        # It remembers where gradients were added before the model began to read source and exemplar side by side.
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         wrapped.broadcast_buffers = False  # training never changes them: sending them before each step would be in vain
         return wrapped
 
