@@ -1,4 +1,4 @@
-"""The speed of training on a GPU: the adaptive LSTM, whole steps, epochs of real data, bfloat16 against float32.
+"""The speed of training on a GPU: the adaptive LSTM, whole steps, epochs of real data, growth, distance to the floor.
 
 In: ids of a prepared corpus, packed small so that they can travel. Out: JSON in docs/results/training/.
 
@@ -7,32 +7,54 @@ In: ids of a prepared corpus, packed small so that they can travel. Out: JSON in
     python benchmarks/training.py step work/news-ids.npz                 eager and captured, Seq2seq and AdaDec
     python benchmarks/training.py epoch work/news-ids.npz                two epochs of AdaDec and Seq2seq
     python benchmarks/training.py precision work/news-ids.npz            an epoch in bfloat16 and one in float32
+    python benchmarks/training.py materialised work/news-ids.npz         against weights built for each example
+    python benchmarks/training.py growth                                 time and memory against T, S, d, r, batch
+    python benchmarks/training.py profile work/news-ids.npz              which kernels a step is made of, and pauses
+    python benchmarks/training.py ceilings work/news-ids.npz             what the device can do, and steps beside it
+
+Several parts can be named at once, with commas between: the ids are then read only once.
 """
 
 import argparse
 import json
 import lzma
 import statistics
-import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from training_growth import growth
+from training_profile import (
+    DEVICE,
+    captured_milliseconds,
+    forget_peak,
+    peak_gigabytes,
+    seconds,
+    summarize,
+    trace,
+)
+from training_roofline import compare_counts, measure_ceilings, measure_recurrence
 
 from exadec.config import VARIANTS, ModelConfig, TrainingConfig
 from exadec.corpus.prepare import Corpus, Sequences
+from exadec.corpus.vocabulary import PAD
 from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.adaptive import RecurrentCell
+from exadec.model.adaptive import FactoredLinear, Prepared, RecurrentCell
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.optimizer import build_optimizer
-from exadec.training.step import CapturedSteps, Step
+from exadec.training.step import CapturedSteps, Step, choose_precision
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "training"
-DEVICE = torch.device("cuda")
+REPEATS = 20
+"""Steps that are timed at once."""
+MATERIALISED = "materialised"
+"""Stands beside the names of the paper's models: AdaDec with weights built for each example."""
 
 
 def pack(folder: Path, out: Path) -> None:
@@ -65,33 +87,13 @@ class PackedLoader(Loader):
         self.exemplar_targets, self.exemplar_index = self.targets, parts["exemplars"]
 
 
-def captured_milliseconds(work: Callable[[], None], repeats: int = 50) -> float:
-    """Median time of a CUDA graph of the work."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    times = []
-    for _ in range(repeats + 5):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times[5:])
-
-
-def cell(steps: int = 30) -> list[dict[str, Any]]:
+def cell(
+    steps: int = 30, sizes: Sequence[int] = (256, 300), batches: Sequence[int] = (64, 512)
+) -> list[dict[str, Any]]:
     """Forward and backward in bfloat16 over 30 steps, inputs' half and all gradients included."""
     results = []
-    for size in (256, 300):
-        for batch in (64, 512):
+    for size in sizes:
+        for batch in batches:
             torch.manual_seed(0)
             x = torch.randn(batch, steps, size, device=DEVICE, requires_grad=True)
             wanted = torch.randn(batch, steps, size, device=DEVICE)
@@ -105,7 +107,7 @@ def cell(steps: int = 30) -> list[dict[str, Any]]:
                 run: Callable[[], torch.Tensor], leaves: list[torch.Tensor], x: Any = x, wanted: Any = wanted
             ) -> float:
                 def work() -> None:
-                    with torch.autocast("cuda", torch.bfloat16):
+                    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=DEVICE.type == "cuda"):
                         hidden = run()
                     torch.autograd.grad((hidden.float() * wanted).sum(), [x, *leaves])
 
@@ -114,82 +116,218 @@ def cell(steps: int = 30) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"size": size, "batch": batch, "steps": steps}
             row["cudnn"] = measure(lambda m=lstm, x=x: m(x)[0], list(lstm.parameters()))
             row["plain"] = measure(
-                lambda m=plain, x=x, h=h, c=c: m.unroll(m.project(x, None), h, c, None), [h, c, *plain.parameters()]
+                lambda m=plain, x=x, h=h, c=c: m.read(m.prepare(x, None), h, c, None), [h, c, *plain.parameters()]
             )
-            for name, kernels in (("adaptive", True), ("adaptive_by_autograd", False)):
-                adaptive.has_kernels = kernels
-                row[name] = measure(
-                    lambda m=adaptive, x=x, h=h, c=c, lam=lam: m.unroll(m.project(x, lam), h, c, lam),
-                    [h, c, lam, *adaptive.parameters()],
-                )
+            leaves = [h, c, lam, *adaptive.parameters()]
+            row["adaptive"] = measure(
+                lambda m=adaptive, x=x, h=h, c=c, lam=lam: m.read(m.prepare(x, lam), h, c, lam), leaves
+            )
+            adaptive.has_kernels = False
+            row["adaptive_by_autograd"] = measure(
+                lambda m=adaptive, x=x, h=h, c=c, lam=lam: m.unroll(m.project(x, lam), h, c, lam), leaves
+            )
             row["adaptive_over_cudnn"] = row["adaptive"] / row["cudnn"]
             results.append(row)
             print(json.dumps(row), flush=True)
     return results
 
 
+class MaterialisedLinear(FactoredLinear):
+    """x -> Px with a P of its own for each example."""
+
+    def forward(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """(B, T, inputs) with (B, G, outputs, inputs) -> (B, T, G, outputs)."""
+        return torch.bmm(x, weights.flatten(1, 2).transpose(1, 2)).unflatten(2, weights.shape[1:3])
+
+
+class MaterialisedCell(RecurrentCell):
+    """The released way: P and Q of each example as matrices, (B, G, D, ·), built once a batch, and autograd."""
+
+    def __init__(self, inputs: int, hidden: int, rank: int):
+        super().__init__("lstm", inputs, hidden, "factored", rank)
+        self.Q = MaterialisedLinear(inputs, hidden, 4, rank)
+        self.P = MaterialisedLinear(hidden, hidden, 4, rank)
+
+    def prepare(self, x: torch.Tensor, lam: torch.Tensor | None) -> Prepared:
+        return self.Q(x, self.Q.materialize(lam)) + self.bias(lam)[:, None], None  # (B, T, G, D)
+
+    def read(self, prepared: Prepared, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
+        weights, outputs = self.P.materialize(lam), []
+        for step in prepared[0].unbind(1):
+            h, c = self.step(step, h, c, weights)  # which hands what would be λ on to P
+            outputs.append(h)
+        return torch.stack(outputs, dim=1)
+
+
+def materialise(model: Seq2seq) -> None:
+    """Replace the decoder's cell by one that computes the same in the released way."""
+    config, cell = model.config, model.decoder.cell
+    replacement = MaterialisedCell(config.embedding, config.hidden, config.rank or config.hidden)
+    replacement.to(cell.B).load_state_dict(cell.state_dict())
+    model.decoder.cell = replacement
+
+
+class EagerSteps(CapturedSteps):
+    """Steps without graphs, for trying these programs out on a CPU."""
+
+    def __init__(self, step: Step, loader: ResidentLoader, batch_size: int):
+        self.step, self.loader, self.batch_size = step, loader, batch_size
+        self.seen, self.graphs, self.indices = Counter(), {}, torch.full((batch_size,), -1)
+
+    def __call__(self, indices: np.ndarray) -> None:
+        self.indices.fill_(-1)[: len(indices)] = torch.from_numpy(indices)
+        self._work(self.loader.shape(indices, self.batch_size))
+
+
+open_packed = cache(PackedLoader)
+
+
+@cache
+def reside(loader: PackedLoader) -> ResidentLoader:
+    return ResidentLoader(loader, DEVICE)
+
+
 def build(
-    loader: PackedLoader, variant: str, batch: int, precision: torch.dtype = torch.bfloat16
+    loader: PackedLoader, variant: str, batch: int, precision: torch.dtype | None = None
 ) -> tuple[CapturedSteps, torch.Tensor]:
+    """Steps of a model, in the precision that is usual for the device, and where they leave their losses."""
     torch.manual_seed(1)
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    model = Seq2seq(ModelConfig(**VARIANTS[variant]), loader.vocabulary_size).to(DEVICE)
+    forget_peak()
+    model = Seq2seq(ModelConfig(**VARIANTS["adadec" if variant == MATERIALISED else variant]), loader.vocabulary_size)
+    if variant == MATERIALISED:
+        materialise(model)
+    model.to(DEVICE)
     losses = torch.zeros(2, device=DEVICE, dtype=torch.float64)
+    precision = precision or choose_precision("auto", DEVICE)
     step = Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, precision)
-    return CapturedSteps(step, ResidentLoader(loader, DEVICE), batch), losses
+    kind = CapturedSteps if DEVICE.type == "cuda" else EagerSteps
+    return kind(step, reside(loader), batch), losses
 
 
-def seconds(work: Callable[[], None]) -> float:
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    work()
-    torch.cuda.synchronize()
-    return time.perf_counter() - started
-
-
-def step(path: Path) -> list[dict[str, Any]]:
-    """One batch of median length, again and again: eager, captured, and how much of that is spent in kernels."""
-    loader, results = PackedLoader(path), []
+def median_batch(loader: PackedLoader, batch: int) -> np.ndarray:
+    """Instances of median length."""
     order = np.lexsort((loader.targets.lengths, loader.sources.lengths))
+    return order[len(order) // 2 :][:batch]
+
+
+def time_step(steps: CapturedSteps, indices: np.ndarray) -> dict[str, Any]:
+    """The same batch again and again: eager and captured."""
+    forget_peak()
+    shape = steps.loader.shape(indices, steps.batch_size)
+    steps.indices.copy_(torch.from_numpy(indices))
+    steps._work(shape)
+    eager = seconds(lambda: [steps._work(shape) for _ in range(REPEATS)]) / REPEATS
+    for _ in range(4):
+        steps(indices)
+    times = [seconds(lambda: [steps(indices) for _ in range(REPEATS)]) / REPEATS for _ in range(5)]
+    row = {"shape": list(shape), "eager_milliseconds": eager * 1e3}
+    return row | {"captured_milliseconds": statistics.median(times) * 1e3, "gigabytes": peak_gigabytes()}
+
+
+def step(path: Path, batches: Sequence[int] = (64, 512)) -> list[dict[str, Any]]:
+    """One batch of median length, again and again: eager, captured, and how much of that is spent in kernels."""
+    loader, results = open_packed(path), []
     for variant in ("seq2seq", "adadec"):
-        for batch in (64, 512):
-            captured, _ = build(loader, variant, batch)
-            indices = order[len(order) // 2 :][:batch]
-            shape = captured.loader.shape(indices, batch)
-            captured.indices.copy_(torch.from_numpy(indices))
-            captured._work(shape)
-            eager = seconds(lambda c=captured, s=shape: [c._work(s) for _ in range(10)] and None) * 100
-            for _ in range(4):
-                captured(indices)
-            times = [seconds(lambda c=captured, i=indices: [c(i) for _ in range(20)] and None) * 50 for _ in range(5)]
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
-                seconds(lambda c=captured, i=indices: [c(i) for _ in range(10)] and None)
-            events = trace.key_averages()
-            in_kernels = sum(event.self_device_time_total for event in events) / 1e4
-            row = {"variant": variant, "batch": batch, "shape": list(shape), "eager_milliseconds": eager}
-            row |= {"captured_milliseconds": statistics.median(times), "kernel_milliseconds": in_kernels}
-            row["launches"] = sum(event.count for event in events) // 10
-            row["gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
+        for batch in batches:
+            steps, indices = build(loader, variant, batch)[0], median_batch(loader, batch)
+            row = {"variant": variant, "batch": batch, **time_step(steps, indices)}
+            kernels = trace(lambda s=steps, i=indices: [s(i) for _ in range(REPEATS)])
+            row["kernel_milliseconds"] = sum(kernel.end - kernel.begin for kernel in kernels) / 1e6 / REPEATS
+            row["launches"] = len(kernels) // REPEATS
             results.append(row)
             print(json.dumps(row), flush=True)
     return results
 
 
+def materialised(path: Path, batches: Sequence[int] = (64, 512)) -> list[dict[str, Any]]:
+    """Steps of Seq2seq, of AdaDec, and of AdaDec with weights built for each example, which have to agree."""
+    loader, results = open_packed(path), []
+    for batch in batches:
+        losses: dict[str, float] = {}
+        for variant in ("seq2seq", "adadec", MATERIALISED):
+            steps, indices = build(loader, variant, batch)[0], median_batch(loader, batch)
+            row: dict[str, Any] = {"variant": variant, "batch": batch}
+            try:
+                losses[variant] = evaluate(steps, indices)
+                if variant == MATERIALISED:
+                    assert abs(losses[variant] / losses["adadec"] - 1) < 1e-3, f"the two ways differ: {losses}"
+                row |= {"loss": losses[variant], **time_step(steps, indices)}
+            except torch.OutOfMemoryError:
+                row["out_of_memory"] = True
+            results.append(row)
+            print(json.dumps(row), flush=True)
+    return results
+
+
+@torch.no_grad()
+def evaluate(steps: CapturedSteps, indices: np.ndarray) -> float:
+    """The loss of a batch without dropout, in the precision of training."""
+    batch = steps.loader.gather(torch.from_numpy(indices).to(DEVICE), steps.loader.shape(indices, len(indices)))
+    words = batch.target_output != PAD
+    with torch.autocast(DEVICE.type, torch.bfloat16, enabled=steps.step.precision == torch.bfloat16):
+        log_probs = steps.step.model.eval()(batch)
+    return -float(log_probs[words].double().mean())
+
+
+def profile(
+    path: Path, batches: Sequence[int] = (64, 512), count: int = 300, traced: int = 100
+) -> list[dict[str, Any]]:
+    """Real batches, all of them captured before: wall time without a profiler, and what one sees of the first."""
+    loader, results = open_packed(path), []
+    for variant in ("seq2seq", "adadec"):
+        for batch in batches:
+            steps, _ = build(loader, variant, batch)
+            todo = loader.training_batches(batch, 1, 0)[:count]
+            shapes = {steps.loader.shape(indices, batch): indices for indices in todo}
+            for indices in shapes.values():
+                for _ in range(3):  # the third time a shape is captured
+                    steps(indices)
+
+            def run(number: int, steps: CapturedSteps = steps, todo: list[np.ndarray] = todo) -> None:
+                for indices in todo[:number]:
+                    steps(indices)
+
+            row: dict[str, Any] = {"variant": variant, "batch": batch, "batches": len(todo), "traced": traced}
+            for name, number in (("milliseconds", len(todo)), ("traced_batches_milliseconds", traced)):
+                row[name] = statistics.median(seconds(lambda n=number: run(n)) for _ in range(3)) / number * 1e3
+            row |= summarize(trace(lambda: run(traced)), traced)
+            row["share_outside"] = 1 - row["busy_milliseconds"] / row["traced_batches_milliseconds"]
+            results.append(row)
+            print(json.dumps({**row, "kernels": len(row["kernels"])}), flush=True)
+    return results
+
+
+def ceilings(path: Path, batches: Sequence[int] = (64, 512), size: int = 8192) -> dict[str, Any]:
+    """What the device can do, what one step of a recurrence takes at least, and training steps in the same run."""
+    loader = open_packed(path)
+    results: dict[str, Any] = {"ceilings": measure_ceilings(size), "recurrence": [], "steps": []}
+    for hidden in (ModelConfig().hidden, ModelConfig().exemplar_hidden):
+        results["recurrence"] += [measure_recurrence(hidden, batch) for batch in (1, *batches)]
+    for variant in ("seq2seq", "adadec"):
+        for batch in batches:
+            steps = build(loader, variant, batch)[0]
+            row = {"variant": variant, "batch": batch, "vocabulary": loader.vocabulary_size}
+            results["steps"].append(row | time_step(steps, median_batch(loader, batch)))
+    shape = results["steps"][0]["shape"]
+    results["counts"] = [compare_counts(v, loader.vocabulary_size, [2, *shape[1:]]) for v in ("seq2seq", "adadec")]
+    print(json.dumps(results), flush=True)
+    return results
+
+
 def epoch(path: Path, batch: int = 512) -> list[dict[str, Any]]:
     """Two epochs of all pairs: the first one also captures the graphs."""
-    loader, results = PackedLoader(path), []
+    loader, results = open_packed(path), []
     for variant in ("adadec", "seq2seq"):
         captured, losses = build(loader, variant, batch)
         row: dict[str, Any] = {"variant": variant, "batch": batch, "pairs": len(loader), "seconds": [], "loss": []}
         for number in range(2):
             batches = loader.training_batches(batch, 1, number)
-            row["seconds"].append(seconds(lambda c=captured, b=batches: [c(i) for i in b] and None))
+            row["seconds"].append(seconds(lambda c=captured, b=batches: [c(i) for i in b]))
             total, words = losses.tolist()
             losses.zero_()
             row["loss"].append(total / words)
         row |= {"graphs": len(captured.graphs), "shapes": len(captured.seen)}
-        row["gigabytes"] = torch.cuda.max_memory_allocated() / 2**30
+        row["gigabytes"] = peak_gigabytes()
         results.append(row)
         print(json.dumps(row), flush=True)
     return results
@@ -197,7 +335,7 @@ def epoch(path: Path, batch: int = 512) -> list[dict[str, Any]]:
 
 def precision(path: Path, batch: int = 512, every: int = 25) -> list[dict[str, Any]]:
     """The loss of an epoch of AdaDec in both precisions, and in bfloat16 with other dropout: that is the noise."""
-    loader, results = PackedLoader(path), []
+    loader, results = open_packed(path), []
     batches = loader.training_batches(batch, 1, 0)
     for name, dtype, seed in (
         ("bfloat16", torch.bfloat16, 1),
@@ -218,19 +356,30 @@ def precision(path: Path, batch: int = 512, every: int = 25) -> list[dict[str, A
     return results
 
 
+PARTS: dict[str, Callable[..., Any]] = {
+    part.__name__: part for part in (cell, step, epoch, precision, materialised, growth, profile, ceilings)
+}
+WITHOUT_IDS = ("cell", "growth")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["pack", "cell", "step", "epoch", "precision"])
+    parser.add_argument("parts", help=", ".join(["pack", *PARTS]))
     parser.add_argument("paths", nargs="*", type=Path)
     arguments = parser.parse_args()
-    if arguments.part == "pack":
+    if arguments.parts == "pack":
         pack(*arguments.paths)
         return
-    parts: dict[str, Callable[..., Any]] = {"cell": cell, "step": step, "epoch": epoch, "precision": precision}
-    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    results["results"] = parts[arguments.part](*arguments.paths)
+    names = arguments.parts.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        parser.error(f"no such part: {unknown[0]}")
+    if DEVICE.type != "cuda":
+        parser.error("there is nothing to measure without a GPU")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{arguments.part}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for name in names:
+        results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+        results["results"] = PARTS[name](*([] if name in WITHOUT_IDS else arguments.paths))
+        (RESULTS / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, o
     batch = random_batch(9, copy_exemplar=switches["attend_exemplar"])
     words = batch.target_output != PAD
     expected, found = reference(batch), model(batch.to(torch.device("cuda")))
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.cpu()[words], expected[words], rtol=1e-9, atol=1e-9)
     expected[words].sum().backward()
     found[words.cuda()].sum().backward()
     for (name, mine), (_, theirs) in zip(model.named_parameters(), reference.named_parameters(), strict=True):

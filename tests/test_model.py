@@ -278,10 +278,11 @@ import torch
 from exadec.model.embedding_kernels import sum_rows
 torch.manual_seed(0)
 for count, size in ((1, 5), (16, 3), (40, 2), (77, 30), (100, 1), (130, 900)):
-    ids, grad = torch.randint(size, (count,)), torch.randn(count, 6)
+    ids, grad = torch.randint(size, (count,)), torch.randn(count, 6, dtype=torch.float64)
     places, order = ids.int().sort(stable=True)
-    exact = torch.zeros(size, 6).index_add(0, ids, grad)
+    exact = torch.zeros(size, 6, dtype=torch.float64).index_add(0, ids, grad)
     torch.testing.assert_close(sum_rows(grad, places, order, size), exact)
+    torch.testing.assert_close(sum_rows(grad.float(), places, order, size), exact.float())
 print("equal")
 """
 
