@@ -12,8 +12,8 @@ from exadec.corpus.vocabulary import PAD
 
 _ELEMENTS = 1 << 25
 """Logits that exist at a time: 64 MB of bfloat16."""
-_ROWS = 32
-"""Rows of logits that a CPU takes through several operations while its cache holds them."""
+_CACHED = 1 << 20
+"""Logits that a CPU takes through several operations while its cache holds them."""
 
 
 def log_probability(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -91,7 +91,7 @@ def _normalize(logits: torch.Tensor, precise: torch.dtype) -> torch.Tensor:
 
         return normalize(logits)
     sums = []
-    for part in logits.split(_ROWS):
+    for part in logits.split(_rows_in_cache(logits)):
         values = part.to(precise)
         highest = values.amax(1, keepdim=True)
         sums.append((values - highest).exp_().sum(1).log_() + highest.squeeze(1))
@@ -105,8 +105,12 @@ def _differentiate(logits: torch.Tensor, targets: torch.Tensor, normalizers: tor
 
         differentiate(logits, targets, normalizers, grad)
         return
-    blocks = (tensor.split(_ROWS) for tensor in (logits, normalizers, grad))
+    blocks = (tensor.split(_rows_in_cache(logits)) for tensor in (logits, normalizers, grad))
     for part, normalizer, scale in zip(*blocks, strict=True):
         part.copy_((part.to(normalizer.dtype) - normalizer[:, None]).exp_().mul_(-scale[:, None]))
     places = torch.arange(len(targets), device=logits.device)
     logits[places, targets] += grad.to(logits.dtype)
+
+
+def _rows_in_cache(logits: torch.Tensor) -> int:
+    return max(1, _CACHED // logits.shape[1])
