@@ -1,6 +1,6 @@
 """The kernels that keep recurrent weights on the chip against single steps and torch's LSTM in float64."""
 
-import ctypes.util
+import ctypes
 from pathlib import Path
 
 import pytest
@@ -24,13 +24,12 @@ def clusters(hidden: int, rank: int) -> int:
 
 @pytest.mark.parametrize(("hidden", "rank"), SIZES)
 def test_source_compiles_for_all_sizes_in_use(hidden: int, rank: int) -> None:
-    try:
-        fused._find_compiler()
-    except OSError:
+    if fused._find_compiler() is None:
         nvrtc = pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
         folder = Path(next(iter(nvrtc.__path__))) / "lib"
         ctypes.CDLL(str(next(folder.glob("libnvrtc-builtins.so.*"))), mode=ctypes.RTLD_GLOBAL)
         ctypes.CDLL(str(folder / "libnvrtc.so.13"), mode=ctypes.RTLD_GLOBAL)
+        fused._find_compiler.cache_clear()
     layout = fused.Layout(hidden, rank, clusters(hidden, rank), 16)
     assert len(fused.compile_kernels(layout)) > 10_000
 
@@ -44,6 +43,20 @@ def test_layouts_cover_all_units_and_fit_on_the_chip(hidden: int, rank: int) -> 
         assert rank <= layout.narrow * layout.cluster // 4
     for kernel in ("adaptive_forward", "adaptive_backward") if rank else ("plain_forward", "plain_backward"):
         assert layout.shared_bytes(kernel) <= LIMIT
+
+
+def test_missing_compiler_is_said_once_and_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(fused.ctypes, "CDLL", refuse)
+    fused._find_compiler.cache_clear()
+    with caplog.at_level("INFO"):
+        assert [fused._find_compiler() for _ in range(2)] == [None, None]
+    assert len(caplog.records) == 1
+    fused._find_compiler.cache_clear()
 
 
 def test_cpu_does_without_kernels() -> None:

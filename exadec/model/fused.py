@@ -7,6 +7,7 @@ one set of sizes when it is first used, by the compiler that comes with torch, i
 """
 
 import ctypes
+import logging
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+
+logger = logging.getLogger(__name__)
 
 _KIND = torch.bfloat16
 _THREADS = 256
@@ -26,7 +29,7 @@ _REGISTERS = 128
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows and units are shared out: what the kernels are compiled for, in its names."""
+    """How rows and units are shared out: what the kernels are compiled for, in their names."""
 
     hidden: int
     rank: int
@@ -84,7 +87,9 @@ def adaptive_fits(x: torch.Tensor, hidden: int, rank: int) -> bool:
 
 def _fits(x: torch.Tensor, hidden: int) -> bool:
     bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
-    return x.is_cuda and bfloat16 and hidden % 4 == 0 and torch.cuda.get_device_capability(x.device) == (9, 0)
+    if not (x.is_cuda and bfloat16 and hidden % 4 == 0):
+        return False
+    return torch.cuda.get_device_capability(x.device) == (9, 0) and _find_compiler() is not None
 
 
 class AdaptiveInputs(torch.autograd.Function):
@@ -336,6 +341,7 @@ def _load(kernel: str, layout: Layout, device: int) -> Any:
 def compile_kernels(layout: Layout) -> bytes:
     """Machine code of the two kernels of a layout, by NVRTC: no toolkit needs to be installed."""
     library = _find_compiler()
+    assert library is not None
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     names = ("fused_parts.cu", "fused_adaptive.cu" if layout.rank else "fused_plain.cu")
     source = b"".join(Path(__file__).with_name(name).read_bytes() for name in names)
@@ -353,14 +359,18 @@ def compile_kernels(layout: Layout) -> bytes:
     return result.raw
 
 
-def _find_compiler() -> ctypes.CDLL:
+@cache
+def _find_compiler() -> ctypes.CDLL | None:
     version = (torch.version.cuda or "13").split(".")[0]
     for name in (f"libnvrtc.so.{version}", "libnvrtc.so"):
         try:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise OSError("NVRTC, which comes with torch for CUDA, was not found.")
+    logger.info(
+        "NVRTC, which comes with torch for CUDA, was not found: LSTMs are trained without kernels of their own."
+    )
+    return None
 
 
 def _round_up(value: int, multiple: int) -> int:
