@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -192,17 +193,22 @@ def test_an_interrupt_and_an_error_come_through_and_the_cluster_stays_usable() -
 
 
 def kill_a_worker_at_work() -> list[psutil.Process]:
-    """Stopped, a worker cannot finish what it works at; so it surely dies in the middle of it."""
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if process.cmdline()[:1] == ["ray::_match"]:
-                process.suspend()
-                at_work = process.cmdline()[:1] == ["ray::_match"]
-                os.kill(process.pid, signal.SIGKILL if at_work else signal.SIGCONT)
-                if at_work:
-                    return [process]
-        except psutil.NoSuchProcess:
-            continue
+    """Stopped, a worker cannot finish what it works at; so it surely dies in the middle of it.
+
+    Between two tasks no worker may be at work, on a busy machine for a while: it is waited for.
+    """
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for process in psutil.Process().children(recursive=True):
+            try:
+                if process.cmdline()[:1] == ["ray::_match"]:
+                    process.suspend()
+                    at_work = process.cmdline()[:1] == ["ray::_match"]
+                    os.kill(process.pid, signal.SIGKILL if at_work else signal.SIGCONT)
+                    if at_work:
+                        return [process]
+            except psutil.NoSuchProcess:
+                continue
     return []
 
 

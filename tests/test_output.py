@@ -6,6 +6,7 @@ from conftest import interpret_kernels
 from torch.nn import functional
 
 import exadec.model.output as output
+from exadec.corpus.vocabulary import PAD
 
 
 def losses(
@@ -52,6 +53,23 @@ def test_large_outputs_are_done_in_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(output, "_normalize", lambda *a: calls.append(len(a[0])) or normalize(*a))
     torch.testing.assert_close(output.log_probability(x, weight, bias, targets), whole)
     assert calls == [3, 3, 3, 3]
+
+
+def test_no_word_at_all_has_no_gradient() -> None:
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    weight, bias = torch.randn(30, 4, requires_grad=True), torch.randn(30, requires_grad=True)
+    found = output.log_probability(x, weight, bias, torch.full((2, 3), PAD))
+    gradients = torch.autograd.grad(found.sum(), [x, weight, bias])
+    assert found.shape == (2, 3)
+    assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_kept_logits_are_computed_again_when_asked_twice() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, 6, 4, requires_grad=True), torch.randn(30, 4), torch.randn(30)
+    found = output.log_probability(x, weight, bias, torch.randint(1, 30, (2, 6)))
+    first, second = (torch.autograd.grad(found.sum(), x, retain_graph=True)[0] for _ in range(2))
+    torch.testing.assert_close(first, second)
 
 
 INTERPRETED = """

@@ -47,12 +47,14 @@ class _LogProbability(torch.autograd.Function):
         x_kind, weight_kind, bias_kind = x.to(kind), weight.to(kind), bias.to(kind)
         precise = torch.float64 if kind == torch.float64 else torch.float32
         normalizers, chosen = x.new_empty(len(x), dtype=precise), x.new_empty(len(x), dtype=precise)
+        ctx.logits = None
         for begin in range(0, len(x), rows):
             part = slice(begin, begin + rows)
             logits = torch.addmm(bias_kind, x_kind[part], weight_kind.t())  # (rows, V)
             normalizers[part] = _normalize(logits, precise)
             chosen[part] = logits.gather(1, targets[part, None]).squeeze(1)
-        ctx.logits = None if x.is_cuda or len(x) > rows or not any(ctx.needs_input_grad) else logits
+            if any(ctx.needs_input_grad) and len(x) <= rows and not x.is_cuda:
+                ctx.logits = logits
         ctx.save_for_backward(x_kind, weight_kind, bias_kind, targets, normalizers)
         ctx.rows, ctx.kinds = rows, (x.dtype, weight.dtype, bias.dtype)
         return chosen - normalizers
