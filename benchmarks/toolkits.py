@@ -386,8 +386,7 @@ def main() -> None:
     device = torch.device("cuda" if arguments.part == "gpu" else "cpu")
     if arguments.part == "cpu":
         torch.set_num_threads(2)
-    loader, rows = PackedLoader(arguments.ids), []
-    results = {"device": name_of(device), "torch": torch.__version__}
+    loader, rows, results = PackedLoader(arguments.ids), [], {"device": name_of(device), "torch": torch.__version__}
     for batch, batches, rounds in ((64, 12, 5), (512, 12, 5)) if arguments.part == "gpu" else ((64, 8, 5),):
         rows.append(measure(loader, arguments.opennmt, batch, batches, rounds, device))
         print(json.dumps(rows[-1], indent=1), flush=True)
