@@ -91,6 +91,15 @@ def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
     assert losses[1] == pytest.approx(losses[0], rel=0.25)
 
 
+@pytest.mark.parametrize("variant", ["seq2seq", "adadec+attexp"])
+def test_two_trainings_with_one_seed_are_the_same(toy: Path, variant: str) -> None:
+    config = variant_config(toy, variant, precision="bfloat16", epochs=2, clip_norm=0.1)
+    runs = [train(config, toy / f"same-{variant}-{number}") for number in range(3)]
+    first, *others = (load_file(run.folder / LAST) for run in runs)
+    for other in others:
+        assert all(torch.equal(first[key], other[key]) for key in first)
+
+
 @pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
 @pytest.mark.parametrize(("k", "block"), [(1, None), (5, None), (3, 6_400)])
 def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int, block: int | None) -> None:

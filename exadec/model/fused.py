@@ -281,8 +281,10 @@ class PlainLayer(torch.autograd.Function):
         grad_x = _gather_gradients(grad_x, mask, grad if ctx.residual else None, ctx.copies, layout)
         grad_Q = torch.bmm(columns, inputs).float()  # noqa: N806 - (N, 4D, E)
         recurrent = torch.bmm(columns, previous)  # (N, 4D, D + 8), the bias's gradient in column D
-        grad_P, grad_bias = recurrent[..., :hidden].float(), recurrent[..., hidden].float()  # noqa: N806
-        of_weights = [part for i in range(directions) for part in (grad_Q[i], grad_P[i], grad_bias[i], grad_bias[i])]
+        grad_P = recurrent[..., :hidden].float()  # noqa: N806
+        # Twice, one for each of the biases: clipping scales gradients in place, and must not meet one of them twice.
+        biases = recurrent[..., hidden].expand(2, -1, -1).float()  # (2, N, 4D)
+        of_weights = [part for i in range(directions) for part in (grad_Q[i], grad_P[i], biases[0, i], biases[1, i])]
         of_states = (None, None) if h_kind is None else (grad_h.to(h_kind), grad_c.to(c_kind))
         return grad_x.to(x_kind), None, None, None, *of_states, *of_weights
 
