@@ -7,7 +7,10 @@ parts there are.
 """
 
 import json
+import math
+import statistics
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +161,15 @@ def _precision(part: dict[str, Any]) -> Iterator[str]:
     for curve in part["results"]:
         yield f"| {curve['precision']} | {curve['loss'][-1]:.4f} |"
     yield ""
+    yield "How far two curves are apart, over the last three quarters of the epoch; the pair without float32 is the noise:"
+    yield ""
+    yield "| curves | mean difference | root mean square |"
+    yield "|---|---:|---:|"
+    for one, other in combinations(part["results"], 2):
+        differences = [a - b for a, b in zip(one["loss"], other["loss"], strict=True)][len(one["loss"]) // 4 :]
+        spread = math.sqrt(statistics.fmean(value**2 for value in differences))
+        yield f"| {one['precision']}; {other['precision']} | {statistics.fmean(differences):+.4f} | {spread:.4f} |"
+    yield ""
 
 
 def _materialised(part: dict[str, Any]) -> Iterator[str]:
@@ -236,8 +248,11 @@ def _tried() -> Iterator[str]:
 def _missing() -> Iterator[str]:
     yield "## Not there yet"
     yield ""
-    yield "- The curves of bfloat16 and float32 above are older than the kernels that keep weights on the chip: then cuDNN read the texts, in float16. Since then"
-    yield "  bfloat16 alone has been run, once, by hand: 4.1378 over the same 25 steps, with other random numbers for dropout."
+    yield "- One step and the precisions are newer than the rest: since then Adam gets the largest tensors first, which takes about 35 µs off a step of AdaDec and nothing"
+    yield "  off one of Seq2seq. So all other times of AdaDec, and its ratios to Seq2seq, are a little too large."
+    yield "- Gradients of an LSTM's two biases shared their memory in all of these measurements (`docs/LOG.md`); mending it adds no launch, but has not been on a GPU."
+    yield "- Trainings side by side take turns on the card (`docs/LOG.md`); NVIDIA's Multi-Process Service, under which they"
+    yield "  would run at the same time, has only been tried, not measured."
     yield "- Steps on several GPUs are not captured, and have been run on one card only (two processes that share it, `tests/test_distributed.py`)."
 
 
