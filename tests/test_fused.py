@@ -1,13 +1,19 @@
 """The kernels that keep recurrent weights on the chip against single steps and torch's LSTM in float64."""
 
+import copy
 import ctypes
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import kernel_stand_ins
 import pytest
 import torch
+from conftest import build_small_model, random_batch
 
+from exadec.config import VARIANTS
+from exadec.corpus.vocabulary import PAD
 from exadec.model import fused
 from exadec.model.adaptive import RecurrentCell
 from exadec.model.encoder import BiLstmEncoder
@@ -210,6 +216,33 @@ def test_dropout_and_residual_are_those_of_the_formula(device: str, copies: int)
     (grad,) = torch.autograd.grad((states.double() * wanted.to(device)).sum(), our_x)
     assert error(states, exact.detach()) < 0.01
     assert error(grad, exact_grad) < 0.01
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_whole_model_and_all_gradients_equal_the_reference(device: str, variant: str) -> None:
+    switches = VARIANTS[variant]
+    reference = build_small_model(**switches, hidden=64, embedding=64, exemplar_hidden=32)
+    model = copy.deepcopy(reference).to(device, torch.float32)
+    batch = random_batch(9, copy_exemplar=switches["attend_exemplar"])
+    words = batch.target_output != PAD
+
+    results = []
+    for one, place in ((reference, "cpu"), (model, device)):
+        with (
+            torch.autocast(place, torch.bfloat16, enabled=one is model),
+            mock.patch.object(fused, "_launch", wraps=fused._launch) as launch,
+        ):
+            log_probs = one(batch.to(torch.device(place)))[words.to(place)]
+            (-log_probs.sum()).backward()
+        gradients = [parameter.grad for parameter in one.parameters() if parameter.grad is not None]
+        assert not share_memory(gradients)
+        results.append([log_probs, *gradients])
+    exact, found = results
+    launched = Counter(call.args[0] for call in launch.call_args_list)  # by the second of the two
+    assert launched["adaptive_forward"] == switches["adaptive"]
+    layers_of_encoders = 2 + (variant != "seq2seq")
+    assert launched["plain_forward"] == layers_of_encoders + (not switches["adaptive"])
+    assert worst(found, [tensor.detach() for tensor in exact]) < 0.02
 
 
 @pytest.mark.cuda
