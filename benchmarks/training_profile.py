@@ -23,7 +23,7 @@ DEVICE = pick_device()
 
 KINDS = {
     "Adam and clipping": r"multi_tensor_apply|adam|lpnorm",
-    "softmax over the vocabulary": r"^_normalize|^_differentiate",
+    "softmax over the vocabulary": r"^_score|^_differentiate",
     "our recurrences": r"^(plain|adaptive)_(forward|backward)|^unscale|_gates|_scale_(rows|back)",
     "cuDNN's recurrences": r"cudnn|rnn|lstm|persist",
     "attention's softmax": r"softmax",

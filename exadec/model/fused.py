@@ -137,14 +137,14 @@ class AdaptiveInputs(torch.autograd.Function):
             [grad_scaled, narrow, factors, lam.shape[1], batch, steps, grad_narrow, grad_lam],
         )  # fmt: skip
         columns = grad_narrow.view(batch * steps, gates * rank)
-        grad_bias = grad.sum(1).transpose(0, 1)  # (4, B, D)
+        grad_bias = grad.sum(1, dtype=_KIND).transpose(0, 1)  # (4, B, D)
         grad_lam += torch.bmm(grad_bias, to_bias).transpose(0, 1)
         return (
             (columns @ down).view(batch, steps, -1).to(ctx.kind),
             _sum_groups(grad_lam, lam),
-            (columns.t() @ inputs).view(gates, rank, -1).float(),
-            torch.bmm(scaled.flatten(0, 1).permute(1, 2, 0), by_row).float(),
-            torch.bmm(grad_bias.transpose(1, 2), by_gate).float(),
+            _multiply(columns.t(), inputs).view(gates, rank, -1),
+            _multiply(scaled.flatten(0, 1).permute(1, 2, 0), by_row),
+            _multiply(grad_bias.transpose(1, 2), by_gate),
             None,
         )
 
@@ -196,11 +196,11 @@ class AdaptiveLstm(torch.autograd.Function):
              grad_gates, grad_narrow, grad_lam, grad_h, grad_c],
         )  # fmt: skip
         by_row = grad_gates.flatten(0, 1).transpose(0, 1)  # (4, B·T, D)
-        grad_down = grad_narrow.view(batch * steps, gates * rank).t() @ previous.flatten(0, 1)  # (4R, D)
-        grad_up = torch.bmm(scaled.flatten(0, 1).permute(1, 2, 0), by_row)  # (4, R, D)
+        grad_down = _multiply(grad_narrow.view(batch * steps, gates * rank).t(), previous.flatten(0, 1))  # (4R, D)
+        grad_up = _multiply(scaled.flatten(0, 1).permute(1, 2, 0), by_row)  # (4, R, D)
         h_kind, c_kind = ctx.kinds
         of_states = grad_h.to(h_kind), grad_c.to(c_kind), _sum_groups(grad_lam, lam)
-        return grad_gates, None, *of_states, grad_down.view(V.shape).float(), grad_up.float()
+        return grad_gates, None, *of_states, grad_down.view(V.shape), grad_up
 
 
 def _sum_groups(grad: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
@@ -279,14 +279,22 @@ class PlainLayer(torch.autograd.Function):
         columns = by_row.transpose(1, 2)
         grad_x = torch.bmm(by_row, Q).view(directions, batch, steps, -1)
         grad_x = _gather_gradients(grad_x, mask, grad if ctx.residual else None, ctx.copies, layout)
-        grad_Q = torch.bmm(columns, inputs).float()  # noqa: N806 - (N, 4D, E)
-        recurrent = torch.bmm(columns, previous)  # (N, 4D, D + 8), the bias's gradient in column D
-        grad_P = recurrent[..., :hidden].float()  # noqa: N806
+        grad_Q = _multiply(columns, inputs)  # noqa: N806 - (N, 4D, E)
+        recurrent = _multiply(columns, previous)  # (N, 4D, D + 8), the bias's gradient in column D
+        grad_P = recurrent[..., :hidden].contiguous()  # noqa: N806
         # Twice, one for each of the biases: clipping scales gradients in place, and must not meet one of them twice.
-        biases = recurrent[..., hidden].expand(2, -1, -1).float()  # (2, N, 4D)
+        biases = recurrent[..., hidden].expand(2, -1, -1).contiguous()  # (2, N, 4D)
         of_weights = [part for i in range(directions) for part in (grad_Q[i], grad_P[i], biases[0, i], biases[1, i])]
         of_states = (None, None) if h_kind is None else (grad_h.to(h_kind), grad_c.to(c_kind))
         return grad_x.to(x_kind), None, None, None, *of_states, *of_weights
+
+
+def _multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Gradients of weights: products of matrices, or of batches of them, in the float32 in which they are summed."""
+    product = torch.mm if a.dim() == 2 else torch.bmm
+    if a.is_cuda:
+        return product(a, b, out_dtype=torch.float32)
+    return product(a.float(), b.float())
 
 
 def _gather_gradients(

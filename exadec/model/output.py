@@ -10,16 +10,16 @@ from torch.autograd.function import once_differentiable
 
 from exadec.corpus.vocabulary import PAD
 
-_ELEMENTS = 1 << 25
-"""Logits that exist at a time: 64 MB of bfloat16."""
+_BYTES = 1 << 28
+"""Of logits that exist at a time. On an H200 half of it takes 1.1 times as long, an eighth 1.4 times."""
 _CACHED = 1 << 20
 """Logits that a CPU takes through several operations while its cache holds them."""
 
 
 def log_probability(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T); anything at padding."""
-    rows = max(1, _ELEMENTS // len(weight))
     kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+    rows = max(1, _BYTES // (kind.itemsize * len(weight)))
     found: torch.Tensor
     if x.is_cuda:  # where shapes must not depend on the texts
         found = _LogProbability.apply(x.flatten(0, 1), weight, bias, targets.flatten(), kind, rows)
@@ -46,18 +46,17 @@ class _LogProbability(torch.autograd.Function):
     ) -> torch.Tensor:  # (N,)
         x_kind, weight_kind, bias_kind = x.to(kind), weight.to(kind), bias.to(kind)
         precise = torch.float64 if kind == torch.float64 else torch.float32
-        normalizers, chosen = x.new_empty(len(x), dtype=precise), x.new_empty(len(x), dtype=precise)
+        normalizers, found = x.new_empty(2, len(x), dtype=precise)
         ctx.logits = None
         for begin in range(0, len(x), rows):
             part = slice(begin, begin + rows)
             logits = torch.addmm(bias_kind, x_kind[part], weight_kind.t())  # (rows, V)
-            normalizers[part] = _normalize(logits, precise)
-            chosen[part] = logits.gather(1, targets[part, None]).squeeze(1)
+            _score(logits, targets[part], normalizers[part], found[part])
             if any(ctx.needs_input_grad) and len(x) <= rows and not x.is_cuda:
                 ctx.logits = logits
         ctx.save_for_backward(x_kind, weight_kind, bias_kind, targets, normalizers)
         ctx.rows, ctx.kinds = rows, (x.dtype, weight.dtype, bias.dtype)
-        return chosen - normalizers
+        return found
 
     @staticmethod
     @once_differentiable
@@ -71,10 +70,9 @@ class _LogProbability(torch.autograd.Function):
             part = slice(begin, begin + ctx.rows)
             logits = torch.addmm(bias, x[part], weight.t()) if ctx.logits is None else ctx.logits
             ctx.logits = None  # it is changed now
-            _differentiate(logits, targets[part], normalizers[part], grad[part])
+            grad_bias += _differentiate(logits, targets[part], normalizers[part], grad[part])
             torch.mm(logits, weight, out=grad_x[part])
             _add_product(grad_weight, logits.t(), x[part])
-            grad_bias += logits.sum(0, dtype=normalizers.dtype)
         return grad_x.to(x_kind), grad_weight.to(weight_kind), grad_bias.to(bias_kind), None, None, None
 
 
@@ -86,32 +84,39 @@ def _add_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
         total += a @ b
 
 
-def _normalize(logits: torch.Tensor, precise: torch.dtype) -> torch.Tensor:
-    """(rows,): the logarithm of the sum of the exponentials of each row, summed in `precise`."""
-    if logits.is_cuda and precise == torch.float32:
-        from exadec.model.output_kernels import normalize
+def _score(logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, found: torch.Tensor) -> None:
+    """Fill the logarithm of the sum of the exponentials of each row, and log p of its target: (rows,) each."""
+    if logits.is_cuda and normalizers.dtype == torch.float32:
+        from exadec.model.output_kernels import score
 
-        return normalize(logits)
-    sums = []
-    for part in logits.split(_rows_in_cache(logits)):
-        values = part.to(precise)
+        score(logits, targets, normalizers, found)
+        return
+    for part, normalizer in zip(
+        *(tensor.split(_rows_in_cache(logits)) for tensor in (logits, normalizers)), strict=True
+    ):
+        values = part.to(normalizer.dtype)
         highest = values.amax(1, keepdim=True)
-        sums.append((values - highest).exp_().sum(1).log_() + highest.squeeze(1))
-    return torch.cat(sums) if sums else logits.new_empty(0, dtype=precise)
+        normalizer.copy_((values - highest).exp_().sum(1).log_() + highest.squeeze(1))
+    found.copy_(logits.gather(1, targets[:, None]).squeeze(1) - normalizers)
 
 
-def _differentiate(logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, grad: torch.Tensor) -> None:
-    """Logits become their own gradients, in place: grad · (1 at the target, less the probability)."""
+def _differentiate(
+    logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, grad: torch.Tensor
+) -> torch.Tensor:
+    """Logits become their own gradients, in place: grad · (1 at the target, less the probability).
+
+    Returns the sums of the columns, in the normalizers' precision.
+    """
     if logits.is_cuda and normalizers.dtype == torch.float32:
         from exadec.model.output_kernels import differentiate
 
-        differentiate(logits, targets, normalizers, grad)
-        return
+        return differentiate(logits, targets, normalizers, grad)
     blocks = (tensor.split(_rows_in_cache(logits)) for tensor in (logits, normalizers, grad))
     for part, normalizer, scale in zip(*blocks, strict=True):
         part.copy_((part.to(normalizer.dtype) - normalizer[:, None]).exp_().mul_(-scale[:, None]))
     places = torch.arange(len(targets), device=logits.device)
     logits[places, targets] += grad.to(logits.dtype)
+    return logits.sum(0, dtype=normalizers.dtype)
 
 
 def _rows_in_cache(logits: torch.Tensor) -> int:
