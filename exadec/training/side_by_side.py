@@ -8,7 +8,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -25,6 +25,7 @@ from exadec.model.seq2seq import pick_device
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate
+from exadec.training.sharing import shared_card
 from exadec.training.trainer import Event, Interrupted, deferred_interrupt, train
 
 AT_ONCE_ON_A_GPU = 4
@@ -80,13 +81,14 @@ def train_side_by_side(
     """
     _refuse_impossible(jobs, at_once, replace=resume or force)
     waiting = _find_unfinished(jobs, resume, observe, report)
-    cores = os.cpu_count() or 1
+    cores, on_gpu = os.cpu_count() or 1, pick_device().type == "cuda"
     # Of all jobs, not of those still waiting: a run that is resumed has the threads, and so the sums, it had before.
-    at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if pick_device().type == "cuda" else cores, len(jobs)))
+    at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if on_gpu else cores, len(jobs)))
     threads = max(1, cores // at_once)
     failed, told = list[Job](), set[str]()
     running: dict[Connection, tuple[Job, BaseProcess]] = {}
-    with deferred_interrupt() as interrupted, _terminating(running):
+    sharing = shared_card() if on_gpu and at_once > 1 and len(waiting) > 1 else nullcontext()
+    with sharing, deferred_interrupt() as interrupted, _terminating(running):
         while True:
             while waiting and len(running) < at_once and not interrupted.is_set():
                 job = waiting.pop(0)

@@ -1,0 +1,70 @@
+"""One card for several processes at the same time.
+
+In: a machine that has NVIDIA's Multi-Process Service. Out: while it is open, processes started share the card's units.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CONTROL = "nvidia-cuda-mps-control"
+_FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+
+# Keeps the service until its own input ends: when we close it, or when this process is gone, in whatever way.
+_KEEPER = f"""
+trap 'rm -r "$CUDA_MPS_PIPE_DIRECTORY"' EXIT
+{_CONTROL} -d > /dev/null 2>&1 || exit 1
+echo started
+cat > /dev/null
+echo quit | {_CONTROL}
+"""
+
+# Takes hold of the card as torch would, without the seconds that importing torch takes.
+_PROBE = """
+import ctypes, sys
+driver = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+sys.exit(driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+"""
+
+
+@contextmanager
+def shared_card() -> Iterator[bool]:
+    """Run the service for the processes started meanwhile, and say whether it runs.
+
+    Without it the driver gives the card to one process at a time. The service is ours alone: its folder is a temporary
+    one. Where somebody has set up a service already, that one is left to do its work.
+    """
+    if shutil.which(_CONTROL) is None or any(name in os.environ for name in _FOLDERS):
+        yield False
+        return
+    settings = dict.fromkeys(_FOLDERS, tempfile.mkdtemp(prefix="exadec-mps-"))
+    # The service would number anew the cards it may see, and its processes choose among those once more.
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | settings
+    keeper = subprocess.Popen(
+        ["sh", "-c", _KEEPER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, start_new_session=True,  # Ctrl-C is not for it
+    )  # fmt: skip
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    # In some containers the service starts, but refuses everybody.
+    works = keeper.stdout.readline() == b"started\n" and _can_use_card(settings)
+    try:
+        if works:
+            os.environ.update(settings)
+        yield works
+    finally:
+        for name in settings:
+            os.environ.pop(name, None)
+        keeper.stdin.close()
+        keeper.stdout.close()
+        keeper.wait()
+
+
+def _can_use_card(settings: dict[str, str]) -> bool:
+    probe = subprocess.run([sys.executable, "-c", _PROBE], env=os.environ | settings, capture_output=True, check=False)
+    return probe.returncode == 0
