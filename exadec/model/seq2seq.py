@@ -93,7 +93,7 @@ class Seq2seq(nn.Module):
     ) -> DecoderState:
         """Read the source, while what is done aside goes on."""
         positions, last = self.encoder(source, batch.source_lengths)
-        join(source.device)
+        join(source.device, lam, exemplar_positions)
         memory = self._remember(batch, positions, exemplar_positions)
         last = self.bridge_dropout(last)
         h = torch.tanh(self.bridge_h(last))  # (B, D)

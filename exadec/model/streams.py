@@ -24,10 +24,18 @@ def aside(device: torch.device, number: int = 0) -> Iterator[None]:
         yield
 
 
-def join(device: torch.device, number: int = 0) -> None:
-    """What comes after sees what was done aside."""
+def join(device: torch.device, *made: torch.Tensor | None, number: int = 0) -> None:
+    """What comes after sees what was done aside.
+
+    `made` are tensors made aside that the backward pass reads here. What was done aside, backward does aside as well,
+    and would take the memory of those that were let go here, where they may still have to be read.
+    """
     if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_stream(device, number))
+        here = torch.cuda.current_stream(device)
+        here.wait_stream(_stream(device, number))
+        for tensor in made:
+            if tensor is not None:
+                tensor.record_stream(here)
 
 
 @cache
