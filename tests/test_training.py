@@ -170,6 +170,16 @@ def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path])
     assert train(config, once.folder, force=True).metrics()[-1]["step"] == 19
 
 
+@pytest.mark.parametrize("epochs", [1, 2])  # seen at the evaluation after 19 steps, or by the loss of the first 25
+def test_training_that_diverges_is_stopped_with_advice(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
+    if epochs == 2:
+        monkeypatch.setattr(Trainer, "_evaluate", lambda self, batches: None)
+    with pytest.raises(InputError, match=r"not finite any more at step (19|25); try a lower training.learning_rate"):
+        train(toy_config(toy, epochs=epochs, learning_rate=1e38), tmp_path / "run")
+
+
 def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
     config = variant_config(toy, "seq2seq", epochs=5, patience=2)

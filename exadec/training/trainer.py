@@ -194,12 +194,21 @@ class Trainer:
             if done is not None:
                 done.synchronize()
             total, words = losses.tolist()
+            self._refuse_divergence(math.isfinite(total), line["step"])
             self._write({**line, "loss": total / words})
+
+    def _refuse_divergence(self, is_finite: bool, step: int) -> None:
+        if not is_finite:
+            raise InputError(
+                f"{self.run.folder}: the loss or the weights are not finite any more at step {step}; "
+                "try a lower training.learning_rate."
+            )
 
     def _evaluate(self, batches: int) -> None:
         """Decode the development set, keep the best weights, and stop when patience is at its end."""
         self._write_losses(wait=True)
         position = self.position
+        self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
         score = self.processes.from_first(self._score)
         event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
         self._write(self._line(batches, event))
