@@ -1,6 +1,6 @@
 """The page of training's measurements.
 
-In: the JSON that `training.py` and `toolkits.py` leave. Out: docs/results/training_speed.md and its plots, of whichever
+In: the JSON that `training.py`, `side_by_side.py` and `toolkits.py` leave. Out: docs/results/training_speed.md and its plots, of whichever
 parts there are.
 
     python benchmarks/training_page.py
@@ -50,6 +50,7 @@ def write_page(folder: Path) -> None:
         "ceilings": roofline_section,
         "epoch": _epoch,
         "precision": _precision,
+        "side_by_side": _side_by_side,
     }
     lines = list(_head(parts))
     for name, section in sections.items():
@@ -172,6 +173,27 @@ def _precision(part: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
+def _side_by_side(part: dict[str, Any]) -> Iterator[str]:
+    rows = {(row["batch"], row["service"], row["together"]): row["steps_a_second"] for row in part["results"]}
+    counts = sorted({together for _, _, together in rows})
+    yield "## Several trainings on one card"
+    yield ""
+    yield "`python benchmarks/side_by_side.py work/news-ids.npz`"
+    yield ""
+    yield "Steps of AdaDec a second, of all processes together; captured, on a batch of news of median length. By itself the driver gives the card to one"
+    yield "process at a time; under NVIDIA's Multi-Process Service their kernels run at the same time. `exadec train --variants ... --seeds ...` starts"
+    yield "the service for its runs where there is one. *Gain* is over one training alone, without the service."
+    yield ""
+    yield f"| batch | | {' | '.join(f'{count} at a time' for count in counts)} | gain |"
+    yield f"|---:|---|{'---:|' * len(counts)}---:|"
+    for batch, service in dict.fromkeys(key[:2] for key in rows):
+        speeds = [rows[batch, service, count] for count in counts]
+        name = "with the service" if service else "in turns"
+        cells = " | ".join(f"{speed:,.0f}" for speed in speeds)
+        yield f"| {batch} | {name} | {cells} | {speeds[-1] / rows[batch, False, 1]:.2f} |"
+    yield ""
+
+
 def _materialised(part: dict[str, Any]) -> Iterator[str]:
     yield "## Against weights built for each example"
     yield ""
@@ -248,11 +270,6 @@ def _tried() -> Iterator[str]:
 def _missing() -> Iterator[str]:
     yield "## Not there yet"
     yield ""
-    yield "- One step and the precisions are newer than the rest: since then Adam gets the largest tensors first, which takes about 35 µs off a step of AdaDec and nothing"
-    yield "  off one of Seq2seq. So all other times of AdaDec, and its ratios to Seq2seq, are a little too large."
-    yield "- Gradients of an LSTM's two biases shared their memory in all of these measurements (`docs/LOG.md`); mending it adds no launch, but has not been on a GPU."
-    yield "- Trainings side by side take turns on the card (`docs/LOG.md`); NVIDIA's Multi-Process Service, under which they"
-    yield "  would run at the same time, has only been tried, not measured."
     yield "- Steps on several GPUs are not captured, and have been run on one card only (two processes that share it, `tests/test_distributed.py`)."
 
 
