@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from exadec.corpus.vocabulary import PAD
 
 _BYTES = 1 << 28
-"""Of logits that exist at a time. On an H200 half of it takes 1.1 times as long, an eighth 1.4 times."""
+"""Of logits that exist at a time. On an H200 half of it takes 1.1 times as long, an eighth 1.3 times."""
 _CACHED = 1 << 20
 """Logits that a CPU takes through several operations while its cache holds them."""
 

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-# The fastest of those tried on an H200, with 25,000 words.
+# On an H200 at most a tenth slower than the fastest of those tried, with 671 and with 1,024 rows of 25,000 words.
 _SCORE = {"block": 4096, "num_warps": 4}
 _DIFFERENTIATE = {"tile": 8, "block": 512, "num_warps": 4}
 _ROWS = 32
