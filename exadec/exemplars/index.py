@@ -6,7 +6,6 @@ In: texts to be found, and texts to find them with. Out: `BowIndex`: the ids of 
 import copy
 import fcntl
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +20,13 @@ from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.candidates import BLOCK, Candidates
 from exadec.exemplars.join import Allowed, Neighbours, screening_type, search
+from exadec.files import flush, replacing
 
 Split = Callable[[str], list[str]]
 FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
 _RATIO = 4
 """A segment has more than so many times the texts of the next one: segments stay few, and texts are seldom copied."""
-_FILE = re.compile(r"\d{6,}[.\w]*\.(npy|draft)")
+_FILE = re.compile(r"\d{6,}[.\w]*\.npy")
 """The names of an index's files begin with the number of the change that wrote them, so that none is written twice."""
 _READ = ("words", "word_weights", "columns", "ids")  # of a segment, when it is opened; it has other parts:
 _MAPPED = ("offsets", "terms", "counts", "squares", "head_of", "head", "tail_offsets", "tail_rows")
@@ -359,24 +359,14 @@ def _write_state(folder: Path, state: _State, facts: dict[str, Any], known: dict
     for part, array in arrays.items():
         path = folder / f"{change}.{part}.npy"
         np.save(path, array)
-        _flush(path)
+        flush(path)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
     manifest = {"format": FORMAT, **facts, "weighting": state.bag.weighting, "unseen_weight": state.bag.unseen_weight}
     manifest |= {"next_id": state.next_id, "segments": [segment.name for segment in segments], "files": files}
     manifest["key"] = hash_value(manifest)
-    draft = folder / f"{change}.draft"
-    draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    _flush(draft)
-    os.replace(draft, folder / MANIFEST)
-    _flush(folder)  # the names of the files above, too
+    with replacing(folder / MANIFEST) as draft:
+        draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return replace(state, segments=tuple(segments)), manifest
-
-
-def _flush(path: Path) -> None:
-    """Return when a file, or a folder's list of names, would survive a power failure."""
-    number = os.open(path, os.O_RDONLY)
-    os.fsync(number)
-    os.close(number)
 
 
 def _sweep(folder: Path) -> None:

@@ -4,7 +4,6 @@ In: a model and what training knows. Out: files from which the model can be load
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
+from exadec.files import replacing
 from exadec.model.seq2seq import Seq2seq, pick_device
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
@@ -103,9 +103,8 @@ def open_corpus(run: Run) -> Corpus:
 def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:
     """One safetensors file, complete or not there: weights, further tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
-    draft = path.with_suffix(".draft")
-    save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
-    os.replace(draft, path)
+    with replacing(path) as draft:
+        save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -14,6 +14,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.record import read_lines
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, exemplar_folder, open_exemplars
+from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
@@ -100,11 +101,9 @@ def evaluate(
 
 
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
-    draft = path.with_suffix(".draft")
-    with draft.open("w", encoding="utf-8") as file:
+    with replacing(path) as draft, draft.open("w", encoding="utf-8") as file:
         for output in outputs:
             file.write(json.dumps(asdict(output), ensure_ascii=False) + "\n")
-    draft.replace(path)
 
 
 def read_outputs(path: Path) -> list[Output]:

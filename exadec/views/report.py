@@ -12,6 +12,7 @@ from string import Template
 import numpy as np
 
 from exadec.errors import InputError
+from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison
 from exadec.training.checkpoint import CONFIG, open_corpus
@@ -50,9 +51,8 @@ def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Pat
     page = render_report(results, swaps)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_name(f".{out.name}.draft")
-    draft.write_text(page, encoding="utf-8")
-    draft.replace(out)
+    with replacing(out) as draft:
+        draft.write_text(page, encoding="utf-8")
     return out
 
 
