@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,13 @@ import torch
 from conftest import interpret_kernels
 from toys import config_for
 
-from exadec.config import VARIANTS
-from exadec.corpus.prepare import prepare
-from exadec.corpus.vocabulary import PAD
+from exadec.corpus.prepare import Sequences, prepare
+from exadec.corpus.vocabulary import PAD, UNK
 from exadec.exemplars.retrieve import retrieve
+from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.seq2seq import Seq2seq
+from exadec.loading.unknown import LocalWords
 
 
 @pytest.fixture(scope="module")
@@ -37,87 +38,141 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Loader]:
     return {copies: Loader(corpus, exemplars, "train", copies) for copies in (False, True)}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_losses_and_gradients_are_those_of_the_host(loaders: dict[bool, Loader], variant: str) -> None:
-    from conftest import small_model_config
+def assert_same_batch(found: Batch, exact: Batch) -> None:
+    """Equal, but for padding: shapes of a resident batch are rounded up."""
+    for item in fields(Batch):
+        ours, theirs = getattr(found, item.name).cpu(), getattr(exact, item.name)
+        if theirs.dim() == 1:
+            assert torch.equal(ours[: len(theirs)], theirs), item.name
+            continue
+        rows, width = theirs.shape
+        padding = 0 if item.name == "unknown" else PAD
+        assert torch.equal(ours[:rows, :width], theirs), item.name
+        assert (ours[:rows, width:] == padding).all(), item.name
 
-    torch.manual_seed(0)
-    model = Seq2seq(small_model_config(**VARIANTS[variant]), loaders[False].vocabulary_size).double()
-    loader = loaders[VARIANTS[variant]["attend_exemplar"]]
-    resident = ResidentLoader(loader, torch.device("cpu"))
+
+def check_batches(loader: Loader, device: str) -> None:
+    """Two batches with rows to spare, one of them with longer texts than the first instance has."""
+    resident = ResidentLoader(loader, torch.device(device))
     for begin in (0, 40):
-        indices = np.arange(begin, begin + 37)
-        padded = np.append(indices, [-1] * 3)
-        found = []
-        shape = resident.shape(indices, 40)
-        for batch in (loader.batch(indices), resident.gather(torch.from_numpy(padded), shape)):
-            model.zero_grad()
-            words = batch.target_output != PAD
-            log_probs = model(batch).masked_fill(~words, 0.0)
-            (-log_probs.sum() / words.sum()).backward()
-            gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-            found.append((words.sum().item(), log_probs.sum().item(), gradients))
-        assert found[0][0] == found[1][0]
-        assert found[0][1] == pytest.approx(found[1][1], rel=1e-12)
-        for ours, theirs in zip(found[0][2], found[1][2], strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+        indices = np.arange(begin, begin + 11)
+        shape = resident.shape(indices, 13)
+        found = resident.gather(torch.from_numpy(np.append(indices, [-1, -1])).to(device), shape)
+        assert_same_batch(found, loader.batch(indices))
+        assert (found.target_output[11:] == PAD).all()
+        assert all(len(getattr(found, item.name)) == 13 for item in fields(Batch))
+
+
+INTERPRETED = """
+import pickle
+from test_resident import check_batches
+for loader in pickle.load(open({path!r}, "rb")):
+    check_batches(loader, "cpu")
+print("equal")
+"""
+
+
+def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(
+    loaders: dict[bool, Loader], tmp_path: Path
+) -> None:
+    path = tmp_path / "loaders.pickle"
+    path.write_bytes(pickle.dumps(list(loaders.values())))
+    assert interpret_kernels(INTERPRETED.format(path=str(path))) == "equal"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("copies", [False, True])
+def test_batches_of_a_gpu_are_those_of_the_host(loaders: dict[bool, Loader], copies: bool) -> None:
+    check_batches(loaders[copies], "cuda")
+
+
+STEPPED = """
+import pickle, torch
+from conftest import small_model_config
+from exadec.loading.resident import ResidentLoader
+from exadec.model.seq2seq import Seq2seq
+for loader in pickle.load(open({path!r}, "rb")):
+    resident = ResidentLoader(loader, torch.device("cpu"))
+    indices = torch.arange(9)
+    batch = resident.gather(indices, resident.shape(indices.numpy(), 9))
+    assert batch.unknown.shape[1] > 0
+    model = Seq2seq(small_model_config(attend_exemplar=loader.copy_exemplar), loader.vocabulary_size).eval()
+    log_probs, _ = model.step(model.encode(batch), batch.target_input[:, 0])
+    assert torch.allclose(log_probs.exp().sum(1), torch.ones(9), atol=1e-4)
+print("sums to one")
+"""
+
+
+def test_model_can_step_on_a_resident_batch(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+    """Its unknown words have ids of the batch, for which the model has room."""
+    path = tmp_path / "loaders.pickle"
+    path.write_bytes(pickle.dumps(list(loaders.values())))
+    assert interpret_kernels(STEPPED.format(path=str(path))) == "sums to one"
 
 
 def test_shapes_are_few_and_large_enough(loaders: dict[bool, Loader]) -> None:
     resident = ResidentLoader(loaders[False], torch.device("cpu"))
     indices = np.array([3, 5, 8])
     shape = resident.shape(indices, 4)
-    batch = resident.gather(torch.tensor([3, 5, 8, -1]), shape)
-    assert batch.source.shape == (4, shape.source)
-    assert batch.target_output.shape == (4, shape.target)
+    assert shape.batch == 4
     assert all(size % 8 == 0 for size in shape[1:])
-    assert (batch.target_output[3] == PAD).all()
-    assert (batch.target_output[:3] != PAD).sum(1).tolist() == (resident.target_lengths[indices] + 1).tolist()
+    lengths = (resident.source_lengths, resident.exemplar_lengths, resident.target_lengths + 1)
+    assert all(
+        part[indices].max() <= size < part[indices].max() + 8 for part, size in zip(lengths, shape[1:], strict=True)
+    )
 
 
-def test_row_without_instance_fits_into_any_shape(loaders: dict[bool, Loader]) -> None:
-    """The first instance stands in for it, which may be longer than all of the batch."""
-    resident = ResidentLoader(loaders[True], torch.device("cpu"))
-    short = 1 + np.flatnonzero(resident.source_lengths[1:] < 5)[:3]
-    resident.source_lengths[0] = 40  # as if it were long: of what follows it in memory
-    resident._lengths[0][0] = 40
-    shape = resident.shape(short, 5)
-    assert shape.source <= 8 < 40
-    batch = resident.gather(torch.from_numpy(np.append(short, [-1, -1])), shape)
-    assert (batch.source_lengths <= shape.source).all()
-    assert (batch.target_output[3:] == PAD).all()
-
-
-GATHERED = """
-import pickle, sys, torch
-loaders = pickle.load(open({path!r}, "rb"))
-for loader in loaders:
-    for begin in (0, 40):
-        indices = torch.arange(begin, begin + 11)
-        shape = loader.shape(indices.numpy(), 13)
-        indices = torch.cat([indices, torch.tensor([-1, -1])])
-        shape = shape._replace(source=min(shape.source, 8))  # too short for some
-        found, exact = loader.gather_at_once(indices, shape), loader.gather(indices, shape)
-        for name in ("source", "source_lengths", "exemplar", "exemplar_lengths", "target_input", "target_output"):
-            assert torch.equal(getattr(found, name), getattr(exact, name)), name
-print("equal")
+CUT = """
+import pickle, numpy as np, torch
+from exadec.corpus.vocabulary import PAD
+from exadec.loading.resident import ResidentLoader
+(loader,) = pickle.load(open({path!r}, "rb"))
+resident = ResidentLoader(loader, torch.device("cpu"))
+short = 1 + np.flatnonzero(resident.source_lengths[1:] < 5)[:3]
+resident._sources.lengths[0] = 40  # as if it were long: of what follows it in memory
+shape = resident.shape(short, 5)
+assert shape.source <= 8 < 40
+batch = resident.gather(torch.from_numpy(np.append(short, [-1, -1])), shape)
+assert (batch.source_lengths <= shape.source).all()
+assert (batch.target_output[3:] == PAD).all()
+print("fits")
 """
 
 
-def test_batches_are_right_when_triton_interprets_the_kernel(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+def test_row_without_instance_fits_into_any_shape(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+    """The first instance stands in for it, which may be longer than all of the batch."""
     path = tmp_path / "loaders.pickle"
-    path.write_bytes(pickle.dumps([ResidentLoader(loader, torch.device("cpu")) for loader in loaders.values()]))
-    assert interpret_kernels(GATHERED.format(path=str(path))) == "equal"
+    path.write_bytes(pickle.dumps([loaders[True]]))
+    assert interpret_kernels(CUT.format(path=str(path))) == "fits"
 
 
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("copies", [False, True])
-def test_batches_of_a_gpu_are_those_of_the_cpu(loaders: dict[bool, Loader], copies: bool) -> None:
-    on_cpu, on_gpu = (ResidentLoader(loaders[copies], torch.device(kind)) for kind in ("cpu", "cuda"))
-    indices = np.arange(37)
-    shape = on_cpu.shape(indices, 40)
-    padded = torch.from_numpy(np.append(indices, [-1] * 3))
-    found, exact = on_gpu.gather(padded.cuda(), shape), on_cpu.gather(padded, shape)
-    for name in ("source", "source_lengths", "exemplar", "exemplar_lengths", "target_input", "target_output"):
-        assert torch.equal(getattr(found, name).cpu(), getattr(exact, name)), name
+def test_unknown_words_are_numbered_in_order_of_appearance() -> None:
+    """Against a dictionary for each instance."""
+    random = np.random.default_rng(0)
+    size = 10
+
+    def texts() -> Sequences:
+        lengths = random.integers(0, 9, 50)
+        ids = random.integers(5, size + 15, lengths.sum())
+        return Sequences(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    sources, exemplars, targets = texts(), texts(), texts()
+    local = LocalWords.find([sources, exemplars], size)
+    relabelled = [local.relabel(part) for part in (sources, exemplars, targets)]
+    for i in range(50):
+        read = [*sources[i].tolist(), *exemplars[i].tolist()]
+        unknown = list(dict.fromkeys(number for number in read if number >= size))
+        assert local.words[i].tolist() == unknown
+        numbers = {number: size + place for place, number in enumerate(unknown)}
+        for part, before in zip(relabelled, (sources, exemplars, targets), strict=True):
+            assert part[i].tolist() == [n if n < size else numbers.get(n, UNK) for n in before[i].tolist()]
+
+
+def test_no_unknown_words_leave_texts_as_they_are() -> None:
+    texts = Sequences(np.array([5, 6, 7]), np.array([0, 2, 2, 3]))
+    local = LocalWords.find([texts], 10)
+    assert local.relabel(texts) is texts
+    assert len(local.words.ids) == 0
+    assert len(local.words) == 3
+    assert local.relabel(Sequences(np.array([10]), np.array([0, 0, 0, 1]))).ids.tolist() == [UNK]

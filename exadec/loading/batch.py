@@ -4,12 +4,15 @@ In: id sequences of some instances. Out: a `Batch`, in which each instance's unk
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
+from torch.nn import functional
 
-from exadec.corpus.vocabulary import BOS, EOS, PAD, UNK
+from exadec.corpus.prepare import Sequences
+from exadec.corpus.vocabulary import BOS, EOS, PAD
+from exadec.loading.unknown import LocalWords
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,15 @@ class Batch:
     """(B, T): the begin symbol, then the target."""
     target_output: torch.Tensor
     """(B, T): the target, then the end symbol; a word that can be neither generated nor copied is UNK."""
-    unknown: np.ndarray
-    """(B, X - V): the corpus's id of each instance's n-th unknown word; 0 where there is none."""
+    unknown: torch.Tensor
+    """(B, X - V) int64: the corpus's id of each instance's n-th unknown word; 0 where there is none."""
 
     @property
     def size(self) -> int:
         return len(self.source)
 
     def to(self, device: torch.device) -> "Batch":
-        tensors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "unknown"}
-        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+        return Batch(*(getattr(self, item.name).to(device, non_blocking=True) for item in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -51,43 +53,32 @@ class Instance:
 
 def collate(instances: Sequence[Instance], vocabulary_size: int, copy_exemplar: bool) -> Batch:
     """Pad instances into a batch. `copy_exemplar`: the exemplar's words can be copied as well as the source's."""
-    sources, exemplars, inputs, outputs, unknown = [], [], [], [], []
-    for instance in instances:
-        copyable = [instance.source, instance.exemplar] if copy_exemplar else [instance.source]
-        ids = np.concatenate(copyable)
-        local = {
-            number: i + vocabulary_size for i, number in enumerate(dict.fromkeys(ids[ids >= vocabulary_size].tolist()))
-        }
-        unknown.append(np.array(list(local), np.int64))
-        sources.append(_relabel(instance.source, local, vocabulary_size))
-        exemplars.append(_relabel(instance.exemplar, local, vocabulary_size))
-        target = _relabel(instance.target, local, vocabulary_size)
-        inputs.append(np.concatenate([[BOS], target]))
-        outputs.append(np.concatenate([target, [EOS]]))
-    source, source_lengths = _pad(sources)
-    exemplar, exemplar_lengths = _pad(exemplars)
+    texts = zip(*((instance.source, instance.exemplar, instance.target) for instance in instances), strict=True)
+    sources, exemplars, targets = (_flatten(rows) for rows in texts)
+    local = LocalWords.find([sources, exemplars] if copy_exemplar else [sources], vocabulary_size)
+    source, exemplar, target = (_pad(local.relabel(text)) for text in (sources, exemplars, targets))
+    ends, rows = torch.from_numpy(targets.lengths), torch.arange(len(instances))
+    target_input = functional.pad(target, (1, 0), value=BOS)
+    target_output = functional.pad(target, (0, 1), value=PAD)
+    target_output[rows, ends] = EOS
     return Batch(
         source=source,
-        source_lengths=source_lengths,
+        source_lengths=torch.from_numpy(sources.lengths),
         exemplar=exemplar,
-        exemplar_lengths=exemplar_lengths,
-        target_input=_pad(inputs)[0],
-        target_output=_pad(outputs)[0],
-        unknown=_pad(unknown)[0].numpy(),
+        exemplar_lengths=torch.from_numpy(exemplars.lengths),
+        target_input=target_input,
+        target_output=target_output,
+        unknown=_pad(local.words, padding=0),
     )
 
 
-def _relabel(ids: np.ndarray, local: dict[int, int], vocabulary_size: int) -> np.ndarray:
-    """Corpus-wide ids of unknown words -> ids of this instance."""
-    ids = np.asarray(ids, np.int64)
-    if not (ids >= vocabulary_size).any():
-        return ids
-    return np.array([n if n < vocabulary_size else local.get(n, UNK) for n in ids.tolist()], np.int64)
+def _flatten(rows: Sequence[np.ndarray]) -> Sequences:
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+    return Sequences(np.concatenate(rows).astype(np.int64, copy=False), offsets)
 
 
-def _pad(rows: Sequence[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
-    lengths = np.array([len(row) for row in rows], np.int64)
-    padded = np.full((len(rows), lengths.max(initial=0)), PAD, np.int64)
-    for i, row in enumerate(rows):
-        padded[i, : len(row)] = row
-    return torch.from_numpy(padded), torch.from_numpy(lengths)
+def _pad(texts: Sequences, padding: int = PAD) -> torch.Tensor:
+    """(B, longest) int64"""
+    padded = np.full((len(texts), texts.lengths.max(initial=0)), padding, np.int64)
+    padded[np.arange(padded.shape[1]) < texts.lengths[:, None]] = texts.ids
+    return torch.from_numpy(padded)

@@ -1,6 +1,6 @@
-"""Batches that are put together on a GPU.
+"""Batches that are put together on a GPU, from ids that lie in its memory.
 
-In: a `Loader`. Out: the same `Batch`es, padded to few different shapes, from ids that lie in the GPU's memory.
+In: a `Loader`. Out: the same `Batch`es, with more padding, so that there are few different shapes.
 """
 
 from typing import NamedTuple
@@ -8,12 +8,29 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from exadec.corpus.vocabulary import BOS, EOS, NONE, PAD, UNK
+from exadec.corpus.prepare import Sequences
+from exadec.corpus.vocabulary import NONE
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
+from exadec.loading.unknown import LocalWords
 
 _ROUND = 8
 """Lengths are rounded up to a multiple of this: some padding, but few shapes."""
+
+
+class Texts(NamedTuple):
+    """Sequences of ids in a GPU's memory."""
+
+    ids: torch.Tensor
+    """One text after another."""
+    begins: torch.Tensor
+    """(N,): where the text of each instance begins."""
+    lengths: torch.Tensor
+    """(N,)"""
+
+    @staticmethod
+    def load(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray, device: torch.device) -> "Texts":
+        return Texts(*(torch.from_numpy(np.array(part)).to(device) for part in (ids, begins, lengths)))
 
 
 class Shape(NamedTuple):
@@ -26,26 +43,27 @@ class Shape(NamedTuple):
 
 
 class ResidentLoader:
-    """All instances of a split on a device; a news corpus of 750,000 pairs takes 150 MB there."""
+    """All instances of a split on a GPU; a news corpus of 750,000 pairs takes 150 MB there."""
 
     def __init__(self, loader: Loader, device: torch.device):
-        self.vocabulary_size, self.copy_exemplar = loader.vocabulary_size, loader.copy_exemplar
-        self.source_lengths = loader.sources.lengths
-        self.target_lengths = loader.targets.lengths
+        shown, targets = loader.exemplar_targets, loader.targets
         # Behind all training targets lies the exemplar of instances that have none.
-        shown = loader.exemplar_targets
         number = np.where(loader.exemplar_index < 0, len(shown), loader.exemplar_index)
-        self.exemplar_lengths = np.append(shown.lengths, 1)[number]
-
-        def load(array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(np.array(array)).to(device)
-
-        self._source_ids, self._source_begins = load(loader.sources.ids), load(loader.sources.offsets[:-1])
-        self._target_ids, self._target_begins = load(loader.targets.ids), load(loader.targets.offsets[:-1])
-        self._shown_ids = load(np.append(shown.ids, NONE))
-        self._shown_begins = load(shown.offsets[number])
-        lengths = (self.source_lengths, self.exemplar_lengths, self.target_lengths)
-        self._lengths = tuple(load(part.astype(np.int64)) for part in lengths)
+        lengths, begins = np.append(shown.lengths, 1)[number], shown.offsets[number]
+        ids, sources = np.append(shown.ids, NONE), loader.sources
+        unknown = Sequences(np.zeros(0, np.int64), np.zeros(len(sources) + 1, np.int64))
+        if max(part.max(initial=0) for part in (sources.ids, ids, targets.ids)) >= loader.vocabulary_size:
+            # Each instance numbers unknown words for itself, so it needs an exemplar of its own.
+            exemplars = _take_rows(ids, begins, lengths)
+            local = LocalWords.find([sources, exemplars] if loader.copy_exemplar else [sources], loader.vocabulary_size)
+            sources, exemplars, targets = (local.relabel(text) for text in (sources, exemplars, targets))
+            ids, begins, unknown = exemplars.ids, exemplars.offsets[:-1], local.words
+        self.source_lengths, self.exemplar_lengths, self.target_lengths = sources.lengths, lengths, targets.lengths
+        self.most_unknown = int(unknown.lengths.max(initial=0))
+        self._sources, self._targets, self._unknown = (
+            Texts.load(text.ids, text.offsets[:-1], text.lengths, device) for text in (sources, targets, unknown)
+        )
+        self._exemplars = Texts.load(ids, begins, lengths, device)
 
     def shape(self, indices: np.ndarray, batch_size: int) -> Shape:
         """Room for these instances, and for as many more as a full batch has."""
@@ -57,57 +75,14 @@ class ResidentLoader:
         return Shape(batch_size, *(-(-int(length) // _ROUND) * _ROUND for length in longest))
 
     def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
-        """(B,) int64 on the device -> a batch; an index of -1 stands for a row without a single word to write."""
-        if indices.is_cuda:
-            return self.gather_at_once(indices, shape)
-        is_there = indices >= 0
-        rows = indices.clamp_min(0)
-        # The first instance stands in where there is none, cut to the room there is.
-        room = (shape.source, shape.exemplar, shape.target - 1)
-        source_lengths, exemplar_lengths, target_lengths = (
-            lengths[rows].clamp_max(size) for lengths, size in zip(self._lengths, room, strict=True)
-        )
-        source = _take(self._source_ids, self._source_begins[rows], source_lengths, shape.source)
-        exemplar = _take(self._shown_ids, self._shown_begins[rows], exemplar_lengths, shape.exemplar)
-        target = _take(self._target_ids, self._target_begins[rows], target_lengths, shape.target)
-        ends = target_lengths[:, None]
-        positions = torch.arange(shape.target, device=rows.device)
-        output = torch.where(positions == ends, EOS, target)
-        # Unknown words keep their number of the whole corpus; one that cannot be copied can only be UNK.
-        memory = torch.cat([source, exemplar], dim=1) if self.copy_exemplar else source
-        copyable = (output[:, :, None] == memory[:, None]).any(dim=2)
-        output = torch.where((output >= self.vocabulary_size) & ~copyable, UNK, output)
-        begin = torch.full_like(output[:, :1], BOS)
-        return Batch(
-            source=source,
-            source_lengths=source_lengths,
-            exemplar=exemplar,
-            exemplar_lengths=exemplar_lengths,
-            target_input=torch.where(positions <= ends, torch.cat([begin, target[:, :-1]], dim=1), PAD),
-            target_output=torch.where((positions <= ends) & is_there[:, None], output, PAD),
-            unknown=np.zeros((shape.batch, 0), np.int64),
-        )
-
-    def gather_at_once(self, indices: torch.Tensor, shape: Shape) -> Batch:
-        """The same by one kernel instead of fifty."""
+        """(B,) int64 on the device -> a batch, by one kernel. An index of -1 gives a row without a word to write."""
         from exadec.loading.resident_kernels import gather  # Triton comes with torch where there is a GPU
 
-        source_lengths, exemplar_lengths, target_lengths = self._lengths
-        source, exemplar, inputs, outputs, *lengths = gather(
-            indices,
-            (self._source_ids, self._source_begins, source_lengths),
-            (self._shown_ids, self._shown_begins, exemplar_lengths),
-            (self._target_ids, self._target_begins, target_lengths),
-            shape[1:],
-            self.vocabulary_size,
-            self.copy_exemplar,
-        )
-        unknown = np.zeros((shape.batch, 0), np.int64)
-        return Batch(source, lengths[0], exemplar, lengths[1], inputs, outputs, unknown)
+        sizes = (*shape[1:], self.most_unknown)
+        return gather(indices, self._sources, self._exemplars, self._targets, self._unknown, sizes)
 
 
-def _take(ids: torch.Tensor, begins: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:
-    """(B, size) int64: the sequences that begin there, padded."""
-    positions = torch.arange(size, device=ids.device)
-    places = (begins[:, None] + positions).clamp_max(len(ids) - 1)
-    return torch.where(positions < lengths[:, None], ids[places].long(), PAD)
+def _take_rows(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> Sequences:
+    """The sequences that begin there, one after another."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Sequences(ids[np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)
