@@ -16,6 +16,7 @@ Several parts can be named at once, with commas between: the ids are then read o
 """
 
 import argparse
+import copy
 import json
 import lzma
 import statistics
@@ -43,9 +44,13 @@ from exadec.config import VARIANTS, ModelConfig, TrainingConfig
 from exadec.corpus.prepare import Corpus, Sequences
 from exadec.corpus.vocabulary import PAD
 from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
+from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
-from exadec.loading.resident import ResidentLoader
-from exadec.model.adaptive import FactoredLinear, Prepared, RecurrentCell
+from exadec.loading.resident import ResidentLoader, Shape
+from exadec.model.adaptive import FactoredLinear, RecurrentCell
+from exadec.model.backends.choice import choose_backend
+from exadec.model.backends.reference import REFERENCE, Backend, Unrolled
+from exadec.model.cells import State
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.optimizer import build_optimizer
 from exadec.training.step import CapturedSteps, Step, choose_precision
@@ -90,7 +95,10 @@ class PackedLoader(Loader):
 def cell(
     steps: int = 30, sizes: Sequence[int] = (256, 300), batches: Sequence[int] = (64, 512)
 ) -> list[dict[str, Any]]:
-    """Forward and backward in bfloat16 over 30 steps, inputs' half and all gradients included."""
+    """Forward and backward in bfloat16 over 30 steps, inputs' half and all gradients included.
+
+    Autocast runs cuDNN's in float16, the fastest it has.
+    """
     results = []
     for size in sizes:
         for batch in batches:
@@ -115,21 +123,23 @@ def cell(
 
             row: dict[str, Any] = {"size": size, "batch": batch, "steps": steps}
             row["cudnn"] = measure(lambda m=lstm, x=x: m(x)[0], list(lstm.parameters()))
+            backend = best_backend(ModelConfig(hidden=size, embedding=size))
             row["plain"] = measure(
-                lambda m=plain, x=x, h=h, c=c: m.read(m.prepare(x, None), h, c, None), [h, c, *plain.parameters()]
+                lambda m=plain, x=x, h=h, c=c, b=backend: b.unroll(m, x, None)((h, c)), [h, c, *plain.parameters()]
             )
             leaves = [h, c, lam, *adaptive.parameters()]
-            row["adaptive"] = measure(
-                lambda m=adaptive, x=x, h=h, c=c, lam=lam: m.read(m.prepare(x, lam), h, c, lam), leaves
-            )
-            adaptive.has_kernels = False
-            row["adaptive_by_autograd"] = measure(
-                lambda m=adaptive, x=x, h=h, c=c, lam=lam: m.unroll(m.project(x, lam), h, c, lam), leaves
-            )
+            for name, one in (("adaptive", backend), ("adaptive_by_autograd", REFERENCE)):
+                row[name] = measure(
+                    lambda m=adaptive, x=x, h=h, c=c, lam=lam, b=one: b.unroll(m, x, lam)((h, c)), leaves
+                )
             row["adaptive_over_cudnn"] = row["adaptive"] / row["cudnn"]
             results.append(row)
             print(json.dumps(row), flush=True)
     return results
+
+
+def best_backend(config: ModelConfig) -> Backend:
+    return choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config)
 
 
 class MaterialisedLinear(FactoredLinear):
@@ -141,30 +151,36 @@ class MaterialisedLinear(FactoredLinear):
 
 
 class MaterialisedCell(RecurrentCell):
-    """The released way: P and Q of each example as matrices, (B, G, D, ·), built once a batch, and autograd."""
+    """The released way: P and Q of each example as matrices, (B, G, D, ·), and autograd."""
 
     def __init__(self, inputs: int, hidden: int, rank: int):
         super().__init__("lstm", inputs, hidden, "factored", rank)
         self.Q = MaterialisedLinear(inputs, hidden, 4, rank)
         self.P = MaterialisedLinear(hidden, hidden, 4, rank)
 
-    def prepare(self, x: torch.Tensor, lam: torch.Tensor | None) -> Prepared:
-        return self.Q(x, self.Q.materialize(lam)) + self.bias(lam)[:, None], None  # (B, T, G, D)
 
-    def read(self, prepared: Prepared, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
-        weights, outputs = self.P.materialize(lam), []
-        for step in prepared[0].unbind(1):
-            h, c = self.step(step, h, c, weights)  # which hands what would be λ on to P
-            outputs.append(h)
+def unroll_materialised(cell: MaterialisedCell, x: torch.Tensor, lam: torch.Tensor) -> Unrolled:
+    """`Backend.unroll`, with the weights built once a batch."""
+    projected = cell.Q(x, cell.Q.materialize(lam)) + cell.bias(lam)[:, None]  # (B, T, G, D)
+
+    def run(state: State) -> torch.Tensor:
+        weights, outputs = cell.P.materialize(lam), []
+        for step in projected.unbind(1):
+            state = cell.step(step, state, weights)  # which hands what would be λ on to P
+            outputs.append(state[0])
         return torch.stack(outputs, dim=1)
+
+    return run
 
 
 def materialise(model: Seq2seq) -> None:
-    """Replace the decoder's cell by one that computes the same in the released way."""
+    """Replace the decoder's cell by one that computes the same in the released way; all else stays as it is."""
     config, cell = model.config, model.decoder.cell
     replacement = MaterialisedCell(config.embedding, config.hidden, config.rank or config.hidden)
     replacement.to(cell.B).load_state_dict(cell.state_dict())
     model.decoder.cell = replacement
+    model.backend = copy.copy(model.backend)
+    model.backend.unroll = unroll_materialised  # type: ignore[method-assign]
 
 
 class EagerSteps(CapturedSteps):
@@ -179,12 +195,23 @@ class EagerSteps(CapturedSteps):
         self._work(self.loader.shape(indices, self.batch_size))
 
 
+class HostBatches(ResidentLoader):
+    """Stands for a loader on a GPU: batches are put together by the host, in the shapes a GPU would have."""
+
+    def __init__(self, loader: PackedLoader):
+        super().__init__(loader, DEVICE)
+        self.loader = loader
+
+    def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
+        return self.loader.batch(indices.numpy())
+
+
 open_packed = cache(PackedLoader)
 
 
 @cache
 def reside(loader: PackedLoader) -> ResidentLoader:
-    return ResidentLoader(loader, DEVICE)
+    return ResidentLoader(loader, DEVICE) if DEVICE.type == "cuda" else HostBatches(loader)
 
 
 def build(
@@ -193,12 +220,14 @@ def build(
     """Steps of a model, in the precision that is usual for the device, and where they leave their losses."""
     torch.manual_seed(1)
     forget_peak()
-    model = Seq2seq(ModelConfig(**VARIANTS["adadec" if variant == MATERIALISED else variant]), loader.vocabulary_size)
+    config = ModelConfig(**VARIANTS["adadec" if variant == MATERIALISED else variant])
+    precision = precision or choose_precision("auto", DEVICE)
+    backend = choose_backend("auto", DEVICE, precision, config)
+    model = Seq2seq(config, loader.vocabulary_size, backend=backend)
     if variant == MATERIALISED:
         materialise(model)
     model.to(DEVICE)
     losses = torch.zeros(2, device=DEVICE, dtype=torch.float64)
-    precision = precision or choose_precision("auto", DEVICE)
     step = Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, precision)
     kind = CapturedSteps if DEVICE.type == "cuda" else EagerSteps
     return kind(step, reside(loader), batch), losses

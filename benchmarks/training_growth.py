@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from training_profile import DEVICE, captured_milliseconds, forget_peak, peak_gigabytes
 
@@ -15,6 +14,7 @@ from exadec.config import VARIANTS, ModelConfig, TrainingConfig
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.loading.batch import Batch
 from exadec.loading.resident import Shape
+from exadec.model.backends.choice import choose_backend
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.optimizer import build_optimizer
 from exadec.training.step import Step, choose_precision
@@ -70,7 +70,7 @@ def synthetic_batch(shape: Shape, vocabulary: int, device: torch.device) -> Batc
         exemplar_lengths=torch.full((shape.batch,), shape.exemplar),
         target_input=target,
         target_output=target.roll(-1, 1),
-        unknown=np.zeros((shape.batch, 0), np.int64),
+        unknown=torch.zeros(shape.batch, 0, dtype=torch.int64),
     ).to(device)
 
 
@@ -81,9 +81,10 @@ def _shape(point: Mapping[str, int]) -> Shape:
 def _build(variant: str, hidden: int, rank: int, vocabulary: int) -> Step:
     torch.manual_seed(1)
     config = ModelConfig(**VARIANTS[variant], hidden=hidden, embedding=hidden, rank=rank)
-    model = Seq2seq(config, vocabulary).to(DEVICE)
+    precision = choose_precision("auto", DEVICE)
+    model = Seq2seq(config, vocabulary, backend=choose_backend("auto", DEVICE, precision, config)).to(DEVICE)
     losses = torch.zeros(2, device=DEVICE, dtype=torch.float64)
-    return Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, choose_precision("auto", DEVICE))
+    return Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, precision)
 
 
 def _measure(step: Step, batch: Batch) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd import DeviceType
 
-from exadec.model.seq2seq import pick_device
+from exadec.model.backends.choice import pick_device
 
 DEVICE = pick_device()
 

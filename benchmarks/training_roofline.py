@@ -24,8 +24,11 @@ from training_profile import DEVICE, captured_milliseconds, seconds
 
 from exadec.config import VARIANTS, ModelConfig
 from exadec.loading.resident import Shape
-from exadec.model.adaptive import GATES, RecurrentCell
+from exadec.model.adaptive import RecurrentCell
+from exadec.model.backends.choice import choose_backend
+from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq
+from exadec.training.step import choose_precision
 
 PASSES = 3
 """A product forward, and two backward."""
@@ -103,7 +106,7 @@ def _encoder(layers: int, positions: int, inputs: int, hidden: int) -> tuple[int
 
 def _decoder(config: ModelConfig, b: int, t: int) -> list[Work]:
     """λ, the inputs' half and the recurrence of the decoder."""
-    d, e, g, r = config.hidden, config.embedding, GATES[config.cell], config.rank or config.hidden
+    d, e, g, r = config.hidden, config.embedding, CELLS[config.cell].gates, config.rank or config.hidden
     steps = {"dependent_steps": t, "steps_in_turn": t, "state": d}
     if not config.adaptive:
         return [
@@ -141,7 +144,12 @@ def measure_ceilings(size: int) -> dict[str, float]:
 
 
 def measure_recurrence(hidden: int, batch: int, short: int = 16, long: int = 64) -> dict[str, Any]:
-    """Microseconds of one more time step, forward and backward: cuDNN's LSTM, our plain one, our adaptive one."""
+    """Microseconds of one more time step, forward and backward: cuDNN's LSTM, our plain one, our adaptive one.
+
+    Autocast runs cuDNN's in float16, the fastest it has.
+    """
+    config = ModelConfig(hidden=hidden, embedding=hidden)
+    backend = choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config)
     lstm = torch.nn.LSTM(hidden, hidden, batch_first=True).to(DEVICE)
     plain = RecurrentCell("lstm", hidden, hidden).to(DEVICE)
     adaptive = RecurrentCell("lstm", hidden, hidden, "factored", hidden).to(DEVICE)
@@ -149,8 +157,8 @@ def measure_recurrence(hidden: int, batch: int, short: int = 16, long: int = 64)
     lam = torch.randn(batch, 1, hidden, device=DEVICE)
     runs: dict[str, tuple[torch.nn.Module, Callable[[torch.Tensor], torch.Tensor]]] = {
         "cudnn": (lstm, lambda x: lstm(x)[0]),
-        "plain": (plain, lambda x: plain.read(plain.prepare(x, None), h, c, None)),
-        "adaptive": (adaptive, lambda x: adaptive.read(adaptive.prepare(x, lam), h, c, lam)),
+        "plain": (plain, lambda x: backend.unroll(plain, x, None)((h, c))),
+        "adaptive": (adaptive, lambda x: backend.unroll(adaptive, x, lam)((h, c))),
     }
     row: dict[str, Any] = {"hidden": hidden, "batch": batch}
     for name, (module, run) in runs.items():

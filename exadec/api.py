@@ -115,7 +115,7 @@ class Writer:
         ]
         batch = collate(finished, size, copy_exemplar).to(next(self.model.parameters()).device)
         with torch.no_grad():
-            mixture = self.model.explain(batch)
+            mixture = self.model.explain(self.model.encode(batch), batch.target_input)
             lam = self.model.exemplar_coefficients(batch)
         results = []
         for i, (instance, hypotheses) in enumerate(zip(finished, found, strict=True)):

@@ -222,6 +222,9 @@ class TrainingConfig:
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """`auto`: bfloat16 on a GPU that has it, float32 elsewhere."""
+    backend: Literal["auto", "reference", "triton", "hopper"] = "auto"
+    """Which implementation computes the model: `reference` is plain PyTorch and runs anywhere; `triton` needs a CUDA
+    GPU; `hopper` an H100 or H200 and bfloat16. `auto` takes the fastest that works."""
 
     def __post_init__(self) -> None:
         for key in ("batch_size", "epochs", "evaluations_per_epoch", "evaluation_size", "patience"):

@@ -1,27 +1,38 @@
 # ruff: noqa: N803, N806 - the paper's names
-"""What the kernels of fused_*.cu compute, in torch: stand-ins with which the code around them runs on a CPU.
+"""What the Hopper backend's kernels (*.cu) compute, in torch.
 
-They take the arguments of the kernels, fill the same outputs, and round where the kernels round; the kernels' comments
-describe the shapes.
+Where there is no such GPU, as in CI, they stand in for the kernels, so that the autograd functions around these are
+tested. They take the arguments of the kernels, fill the same outputs, and round where the kernels round; the kernels'
+comments describe the shapes.
 """
 
 from typing import Any
 
+import pytest
 import torch
 
-KIND = torch.bfloat16
+DTYPE = torch.bfloat16
+
+
+def use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the Hopper backend call these."""
+    from exadec.model.backends.hopper import launch as real
+    from exadec.model.backends.hopper import lstm
+
+    monkeypatch.setattr(lstm, "launch", launch)
+    monkeypatch.setattr(lstm, "lay_out", lambda *sizes: real.Layout(8, 0, 1, 16))
 
 
 def launch(kernel: str, layout: Any, grid: tuple[int, int, int], arguments: list[Any]) -> None:
-    """In place of `fused._launch`."""
+    """In place of the real `launch`."""
     STAND_INS[kernel](*arguments)
 
 
 def rounded(values: torch.Tensor) -> torch.Tensor:
-    return values.to(KIND).float()
+    return values.to(DTYPE).float()
 
 
-def close_gates(gates: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def lstm_gates_forward(gates: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(B, 4, D) and cells (B, D) -> activations, cells, h."""
     enter, forget, candidate, leave = gates.unbind(1)
     enter, forget, leave = (torch.sigmoid(gate) for gate in (enter, forget, leave))
@@ -29,7 +40,7 @@ def close_gates(gates: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, tor
     return torch.stack([enter, forget, torch.tanh(candidate), leave], 1), c, rounded(leave * torch.tanh(c))
 
 
-def open_gates(
+def lstm_gates_backward(
     activations: torch.Tensor, grad: torch.Tensor, grad_c: torch.Tensor, before: torch.Tensor, after: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gradients of gates (B, 4, D) and of the cells before (B, D)."""
@@ -65,16 +76,16 @@ def plain_forward(
             at, active = positions(t, lengths, n), (lengths > t)[:, None]
             gates = given[n, rows, at].float() + (h @ rounded(P).t() + bias).view(batch, 4, hidden)
             before = h
-            activated, c, h = close_gates(gates, c)
+            activated, c, h = lstm_gates_forward(gates, c)
             # Without a word the kernel writes nothing there, and anything may be in it.
-            activations[n, :, t] = torch.where(active[:, None], activated, torch.nan).to(KIND)
+            activations[n, :, t] = torch.where(active[:, None], activated, torch.nan).to(DTYPE)
             cells[n, :, t], h = torch.where(active, c, torch.nan), h * active
             x_here = x[n if x_stride else 0, rows, at].float() if residual else 0
-            states[n, rows, at] = (h + x_here).to(KIND)
-            previous[n, rows, at, :hidden] = (before * active).to(KIND)
-            previous[n, rows, at, hidden:] = torch.tensor([1.0] + [0.0] * 7, dtype=KIND)
+            states[n, rows, at] = (h + x_here).to(DTYPE)
+            previous[n, rows, at, :hidden] = (before * active).to(DTYPE)
+            previous[n, rows, at, hidden:] = torch.tensor([1.0] + [0.0] * 7, dtype=DTYPE)
             ends = lengths == t + 1
-            last[n, ends] = h[ends].to(KIND)
+            last[n, ends] = h[ends].to(DTYPE)
 
 
 def plain_backward(
@@ -91,11 +102,11 @@ def plain_backward(
             if has_last:
                 grad = grad + grad_last[n].float() * (lengths == t + 1)[:, None]
             first = first_c if started else torch.zeros(batch, hidden)
-            gates, dc_before = open_gates(
+            gates, dc_before = lstm_gates_backward(
                 activations[n, :, t], grad, dc, cells[n, :, t - 1] if t else first, cells[n, :, t]
             )
             gates, dc = torch.where(active[:, None], gates, 0.0), torch.where(active, dc_before, 0.0)
-            grad_gates[n, rows, at] = gates.to(KIND)
+            grad_gates[n, rows, at] = gates.to(DTYPE)
             carried = gates.flatten(1) @ rounded(P)
         if started:
             grad_h.copy_(carried)
@@ -118,11 +129,11 @@ def adaptive_forward(
     h, c = rounded(first_h), first_c
     for t in range(steps):
         z = torch.einsum("bd,grd->bgr", h, rounded(V))
-        narrow[:, t], scaled[:, t], previous[:, t] = z.to(KIND), (z * lam).to(KIND), h.to(KIND)
+        narrow[:, t], scaled[:, t], previous[:, t] = z.to(DTYPE), (z * lam).to(DTYPE), h.to(DTYPE)
         recurrent = torch.einsum("bgr,grd->bgd", rounded(z * lam), rounded(U))
         gates = (given[:, :, t] + bias).transpose(0, 1).float() + recurrent
-        activations[:, t], c, h = close_gates(gates, c)
-        cells[:, t], states[:, t] = c, h.to(KIND)
+        activations[:, t], c, h = lstm_gates_forward(gates, c)
+        cells[:, t], states[:, t] = c, h.to(DTYPE)
 
 
 def adaptive_backward(
@@ -133,10 +144,10 @@ def adaptive_backward(
     grad_lam.zero_()
     for t in reversed(range(steps)):
         before = cells[:, t - 1] if t else first_c
-        gates, dc = open_gates(activations[:, t], carried + grads[:, t].float(), dc, before, cells[:, t])
+        gates, dc = lstm_gates_backward(activations[:, t], carried + grads[:, t].float(), dc, before, cells[:, t])
         dz = torch.einsum("bgd,grd->bgr", gates, rounded(U))
         grad_lam += dz * narrow[:, t].float()
-        grad_gates[:, t], grad_narrow[:, t] = gates.to(KIND), (dz * lam).to(KIND)
+        grad_gates[:, t], grad_narrow[:, t] = gates.to(DTYPE), (dz * lam).to(DTYPE)
         carried = torch.einsum("bgr,grd->bd", rounded(dz * lam), rounded(V))
     grad_h.copy_(carried)
     grad_c.copy_(dc)

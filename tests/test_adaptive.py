@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from exadec.model.adaptive import GATES, Coefficients, FactoredLinear, RecurrentCell, UnconstrainedLinear
+from exadec.model.adaptive import Coefficients, FactoredLinear, RecurrentCell, UnconstrainedLinear
+from exadec.model.cells import CELLS
 
 B, T, D, INPUTS = 3, 4, 5, 6
-CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
+ORACLES = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
 
 
-def build_cell(kind: str, linear: str, rank: int, groups: int = 1) -> RecurrentCell:
+def build_cell(name: str, linear: str, rank: int) -> RecurrentCell:
     torch.manual_seed(1)
-    cell = RecurrentCell(kind, INPUTS, D, linear, rank, groups).double()
+    cell = RecurrentCell(name, INPUTS, D, linear, rank).double()
     with torch.no_grad():
         cell.B.normal_()  # zero at the start of training, which would hide a wrong bias
     return cell
@@ -22,9 +23,10 @@ def build_cell(kind: str, linear: str, rank: int, groups: int = 1) -> RecurrentC
 
 def run_adaptive(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor):
     projected, outputs = cell.project(x, lam), []
+    state = (h, c)[: cell.cell.states]
     for t in range(x.shape[1]):
-        h, c = cell.step(projected[:, t], h, c, lam)
-        outputs.append(h)
+        state = cell.step(projected[:, t], state, lam)
+        outputs.append(state[0])
     return torch.stack(outputs, dim=1)
 
 
@@ -33,18 +35,18 @@ def run_materialized(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: t
     recurrent, inputs, biases = cell.P.materialize(lam), cell.Q.materialize(lam), cell.bias(lam)
     rows = []
     for i in range(len(x)):
-        oracle = CELLS[cell.kind](INPUTS, D).double()
+        oracle = ORACLES[cell.cell.name](INPUTS, D).double()
         weights = {
             "weight_ih": inputs[i].flatten(0, 1),
             "weight_hh": recurrent[i].flatten(0, 1),
             "bias_ih": biases[i].flatten(),
-            "bias_hh": torch.zeros(GATES[cell.kind] * D, dtype=torch.float64),
+            "bias_hh": torch.zeros(cell.cell.gates * D, dtype=torch.float64),
         }
-        state = (h[i : i + 1], c[i : i + 1]) if cell.kind == "lstm" else h[i : i + 1]
+        state = (h[i : i + 1], c[i : i + 1]) if cell.cell.states == 2 else h[i : i + 1]
         outputs = []
         for t in range(x.shape[1]):
             state = torch.func.functional_call(oracle, weights, (x[i : i + 1, t], state))
-            outputs.append(state[0] if cell.kind == "lstm" else state)
+            outputs.append(state[0] if cell.cell.states == 2 else state)
         rows.append(torch.cat(outputs))
     return torch.stack(rows)
 
@@ -52,10 +54,11 @@ def run_materialized(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: t
 @pytest.mark.parametrize("groups", ["shared", "per-gate"])
 @pytest.mark.parametrize("rank", [2, D, 9])
 @pytest.mark.parametrize("linear", ["factored", "unconstrained"])
-@pytest.mark.parametrize("kind", ["lstm", "gru", "elman"])
-def test_cell_equals_torch_cell_with_materialized_weights(kind: str, linear: str, rank: int, groups: str) -> None:
-    cell = build_cell(kind, linear, rank, groups=GATES[kind] if groups == "per-gate" else 1)
-    lam = torch.randn(B, GATES[kind] if groups == "per-gate" else 1, rank, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize("name", CELLS)
+def test_cell_equals_torch_cell_with_materialized_weights(name: str, linear: str, rank: int, groups: str) -> None:
+    cell = build_cell(name, linear, rank)
+    count = cell.cell.gates if groups == "per-gate" else 1
+    lam = torch.randn(B, count, rank, dtype=torch.float64, requires_grad=True)
     x, h, c = (
         torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in [(B, T, INPUTS), (B, D), (B, D)]
     )
@@ -63,7 +66,7 @@ def test_cell_equals_torch_cell_with_materialized_weights(kind: str, linear: str
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
     leaves = {"x": x, "h": h, "λ": lam, **dict(cell.named_parameters())}
-    if kind == "lstm":
+    if cell.cell.states == 2:
         leaves["c"] = c
     weights = torch.randn_like(ours)
     our_gradients = torch.autograd.grad((ours * weights).sum(), list(leaves.values()))

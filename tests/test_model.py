@@ -1,8 +1,6 @@
 """The decoder against itself, and the model against arithmetic."""
 
 import itertools
-from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,20 +8,18 @@ import torch
 from conftest import (
     VOCABULARY,
     build_small_model,
-    interpret_kernels,
     random_batch,
     random_instances,
     small_model_config,
 )
-from torch.nn import functional
 
 from exadec.config import VARIANTS
 from exadec.corpus.vocabulary import BOS, PAD, UNK
 from exadec.loading.batch import Instance, collate
-from exadec.model.attention import Memory, attend
-from exadec.model.copying import mix_targets
+from exadec.model.attention import attend
+from exadec.model.backends.reference import reverse_padded
 from exadec.model.embedding import Embedding
-from exadec.model.encoder import BiLstmEncoder, SequenceDropout, reverse_padded
+from exadec.model.encoder import BiLstmEncoder, sequence_dropout
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 
 SHAPES = [
@@ -81,10 +77,10 @@ def test_distributions_sum_to_one_without_mass_on_padding(variant: str, copy: st
     batch = random_batch(5, copy_exemplar=switches["attend_exemplar"])
     log_probs, _ = model.step(model.encode(batch), torch.full((5,), BOS))
     torch.testing.assert_close(log_probs.exp().sum(dim=1), torch.ones(5, dtype=torch.float64))
-    absent = torch.from_numpy(batch.unknown == 0)  # (B, X - V): slots that this instance has no word for
+    absent = batch.unknown == 0  # (B, X - V): slots that this instance has no word for
     assert (log_probs[:, VOCABULARY:].exp()[absent] < 1e-25).all()
     if copy != "none":
-        weights = model.explain(batch).weights
+        weights = model.explain(model.encode(batch), batch.target_input).weights
         padding = torch.arange(batch.source.shape[1]) >= batch.source_lengths[:, None]
         assert (weights[:, :, : batch.source.shape[1]][padding[:, None].expand(-1, weights.shape[1], -1)] == 0).all()
 
@@ -97,54 +93,9 @@ def test_copying_reaches_the_unknown_words_of_the_source() -> None:
     batch = collate([present, absent], VOCABULARY, copy_exemplar=False)
     assert batch.target_output[0, 0] == VOCABULARY
     assert batch.target_output[1, 0] == UNK
-    mixture = model.explain(batch)
+    mixture = model.explain(model.encode(batch), batch.target_input)
     expected = mixture.log_copy[0, 0].exp() * mixture.weights[0, 0, 1]
     torch.testing.assert_close(model(batch)[0, 0].exp(), expected)
-
-
-MIXED = """
-import torch
-from test_model import mixture_and_gradients
-from exadec.model.copying import _MixTargets
-def by_kernels(generated, gate, weights, targets, memory, size):
-    return _MixTargets.apply(generated, gate, weights, targets, memory.ids, size)
-found, exact = mixture_and_gradients(by_kernels), mixture_and_gradients()
-print(max(float((a - b).abs().max()) for a, b in zip(found, exact)))
-"""
-
-
-def mixture_and_gradients(mix: Callable[..., torch.Tensor] = mix_targets) -> list[torch.Tensor]:
-    """log p of targets of which some can only be copied, some only generated, and some neither; and gradients."""
-    torch.manual_seed(0)
-    batch, steps, places, size = 3, 5, 11, 8
-    ids = torch.randint(size + 4, (batch, places))
-    targets = torch.randint(size + 4, (batch, steps))
-    targets[:, 0] = size + 9
-    memory = Memory(*[torch.empty(0)] * 2, None, torch.empty(0), ids, size + 10)
-    leaves = [
-        -torch.rand(batch, steps) * 5,
-        torch.randn(batch, steps) * 3,
-        torch.randn(batch, steps, places).softmax(2),
-    ]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    mixed = mix(*leaves, targets, memory, size)
-    return [mixed, *torch.autograd.grad((mixed * torch.linspace(-1, 2, steps)).sum(), leaves)]
-
-
-def test_mixture_is_right_when_triton_interprets_the_kernels() -> None:
-    assert float(interpret_kernels(MIXED)) < 1e-5
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_mixture_on_a_gpu_equals_the_cpu() -> None:
-    def on_gpu(*values: object) -> torch.Tensor:
-        *tensors, memory, size = values
-        generated, gate, weights, targets = (tensor.cuda() for tensor in tensors)
-        return mix_targets(generated, gate, weights, targets, replace(memory, ids=memory.ids.cuda()), size).cpu()
-
-    for found, exact in zip(mixture_and_gradients(on_gpu), mixture_and_gradients(), strict=True):
-        torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5)
 
 
 def test_exemplar_is_copied_from_only_when_attended() -> None:
@@ -195,17 +146,24 @@ def test_residual_connections_join_every_layer_of_equal_size() -> None:
     for layer in encoder.forwards.layers:
         own = layer(expected)[0]
         expected = expected + own
-    output, states = encoder.forwards(x)
-    torch.testing.assert_close(output, expected)
-    torch.testing.assert_close(states, own)  # the top layer's own, which the decoder's first state is made of
+    positions, last = encoder(x, torch.full((2,), 5))
+    torch.testing.assert_close(positions[..., :4], expected)
+    torch.testing.assert_close(last[:, :4], own[:, -1])  # without what was added: the decoder starts from this
 
 
 def test_sequence_dropout_has_one_mask_a_sequence() -> None:
     torch.manual_seed(0)
-    dropped = SequenceDropout(0.5).train()(torch.ones(3, 7, 100))
-    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
-    assert set(dropped.unique().tolist()) == {0.0, 2.0}
-    assert not torch.equal(dropped[0], dropped[1])
+    mask = sequence_dropout(torch.ones(3, 7, 100), 0.5)
+    assert mask.shape == (3, 1, 100)
+    assert set(mask.unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(mask[0], mask[1])
+
+
+def test_encoder_drops_out_in_training_only() -> None:
+    torch.manual_seed(0)
+    encoder, x, lengths = BiLstmEncoder(4, 4, 2, 0.5), torch.randn(2, 5, 4), torch.tensor([5, 3])
+    assert not torch.equal(encoder.train()(x, lengths)[0], encoder(x, lengths)[0])
+    assert torch.equal(encoder.eval()(x, lengths)[0], encoder(x, lengths)[0])
 
 
 def test_attention_is_luongs_general_score() -> None:
@@ -238,7 +196,7 @@ def test_all_variants_have_the_same_dropout(variant: str) -> None:
     dropouts = {f"{name}_dropout": rate for name, rate in rates.items()}
     model = Seq2seq(small_model_config(**VARIANTS[variant], **dropouts), VOCABULARY)
     assert model.embedding_dropout.p == model.decoder.embedding_dropout.p == 0.1
-    assert model.encoder.forwards.dropout.rate == model.encoder.backwards.dropout.rate == 0.2
+    assert model.encoder.dropout == 0.2
     assert model.decoder.output_dropout.p == 0.3
     assert model.bridge_dropout.p == 0.4
 
@@ -253,58 +211,6 @@ def test_all_parameters_get_a_gradient() -> None:
         without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
         assert without == [], variant
         assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_gradients_of_padding_are_zero_wherever_they_are_added(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    switches = VARIANTS[variant]
-    model = build_small_model(**switches, tied=False)
-    batch = random_batch(20, copy_exemplar=switches["attend_exemplar"])
-    words = batch.target_output != PAD
-    assert not words.all()
-
-    def gradient() -> torch.Tensor:
-        return torch.autograd.grad(model(batch)[words].sum(), model.embedding.weight)[0]
-
-    found = gradient()
-    monkeypatch.setattr("exadec.model.embedding._Lookup.apply", lambda table, ids: functional.embedding(ids, table))
-    exact = gradient()
-    assert exact[PAD].abs().max() == 0
-    torch.testing.assert_close(found, exact)
-
-
-SUMMED = """
-import torch
-from exadec.model.embedding_kernels import sum_rows
-torch.manual_seed(0)
-for count, size in ((1, 5), (16, 3), (40, 2), (77, 30), (100, 1), (130, 900)):
-    ids, grad = torch.randint(size, (count,)), torch.randn(count, 6, dtype=torch.float64)
-    places, order = ids.int().sort(stable=True)
-    exact = torch.zeros(size, 6, dtype=torch.float64).index_add(0, ids, grad)
-    torch.testing.assert_close(sum_rows(grad, places, order, size), exact)
-    torch.testing.assert_close(sum_rows(grad.float(), places, order, size), exact.float())
-print("equal")
-"""
-
-
-def test_gradient_of_the_table_is_right_when_triton_interprets_the_kernels() -> None:
-    assert interpret_kernels(SUMMED) == "equal"
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(("count", "size"), [(1, 5), (5000, 3), (5000, 25_000), (46_000, 700)])
-def test_gradient_of_the_table_on_a_gpu_is_exact_and_repeats_itself(count: int, size: int) -> None:
-    torch.manual_seed(0)
-    ids = torch.randint(1, size, (count,))
-    ids[::3] = PAD
-    wanted = torch.randn(count, 300)
-    wanted[::3] = 0
-    exact = torch.zeros(size, 300, dtype=torch.float64).index_add(0, ids, wanted.double())
-    table = Embedding(size, 300).cuda()
-    found = [torch.autograd.grad((table(ids.cuda()) * wanted.cuda()).sum(), table.weight)[0] for _ in range(3)]
-    torch.testing.assert_close(found[0].double().cpu(), exact, rtol=1e-4, atol=1e-4)
-    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 def test_parameter_table_adds_up_and_explains_itself() -> None:
@@ -333,7 +239,7 @@ def test_weights_are_never_materialised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("exadec.model.adaptive.FactoredLinear.materialize", refuse)
     batch = random_batch(4)
     model(batch).sum().backward()
-    model.explain(batch)
+    model.explain(model.encode(batch), batch.target_input)
     model.step(model.encode(batch), torch.full((4,), BOS))
 
 
@@ -342,8 +248,9 @@ def test_first_state_is_one_tanh_layer_over_the_last_states() -> None:
     batch = random_batch(3)
     _, last = model.encoder(model.embedding(batch.source), batch.source_lengths)
     state = model.encode(batch)
-    torch.testing.assert_close(state.h, torch.tanh(model.bridge_h(last)))
-    torch.testing.assert_close(state.c, torch.tanh(model.bridge_c(last)))
+    h, c = state.recurrent
+    torch.testing.assert_close(h, torch.tanh(model.bridge_h(last)))
+    torch.testing.assert_close(c, torch.tanh(model.bridge_c(last)))
 
 
 def test_initial_embeddings_and_softmax_bias() -> None:

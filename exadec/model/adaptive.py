@@ -9,15 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from exadec.model.fused import AdaptiveInputs, AdaptiveLstm, PlainLayer, adaptive_fits, plain_fits
-
-GATES = {"elman": 1, "gru": 3, "lstm": 4}
-"""Elman: h. GRU: reset, update, candidate. LSTM: input, forget, candidate, output. The order is torch's."""
-
-
-Prepared = tuple[torch.Tensor, torch.Tensor | None]
-"""The inputs' half of all steps, (B, T, G, D), and what kernels of their own add to it; or inputs as they are, for
-those that need nothing else."""
+from exadec.model.cells import CELLS, State
 
 
 class Coefficients(nn.Module):
@@ -100,14 +92,13 @@ class RecurrentCell(nn.Module):
     """An Elman network, GRU or LSTM whose maps Q (of inputs), P (of the state) and bias may depend on λ.
 
     Adaptive: Q and P are built from λ, and the bias is b = Bλ (footnote of section 3.1). Otherwise all three are plain
-    parameters. The LSTM's forget gate has a constant +1 on top, in both forms.
+    parameters.
     """
 
-    def __init__(self, kind: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0, groups: int = 1):
+    def __init__(self, cell: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0):
         super().__init__()
-        self.kind, self.hidden, self.adaptive = kind, hidden, linear != "fixed"
-        self.has_kernels = kind == "lstm" and linear != "unconstrained"
-        gates = GATES[kind]
+        self.cell = CELLS[cell]
+        gates = self.cell.gates
         if linear == "fixed":
             self.Q: nn.Module = FixedLinear(inputs, hidden, gates)
             self.P: nn.Module = FixedLinear(hidden, hidden, gates)
@@ -118,10 +109,7 @@ class RecurrentCell(nn.Module):
             self.P = build(hidden, hidden, gates, rank)
             self.B = nn.Parameter(torch.zeros(gates, hidden, rank))
         self.offset: torch.Tensor
-        offset = torch.zeros(gates, hidden)
-        if kind == "lstm":
-            offset[1] = 1.0
-        self.register_buffer("offset", offset, persistent=False)
+        self.register_buffer("offset", torch.tensor(self.cell.offsets)[:, None].repeat(1, hidden), persistent=False)
 
     def bias(self, lam: torch.Tensor | None) -> torch.Tensor:
         """(B or 1, G, D)"""
@@ -135,60 +123,10 @@ class RecurrentCell(nn.Module):
         projected: torch.Tensor = self.Q(x, lam) + self.bias(lam)[:, None]
         return projected
 
-    def step(
-        self, projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One time step: projected (B, G, D), state h and c (B, D; c is unused but for the LSTM) -> h, c."""
-        recurrent = self.P(h[:, None], lam)[:, 0]  # (B, G, D)
-        if self.kind == "elman":  # equation 4
-            return torch.tanh(projected + recurrent)[:, 0], c
-        if self.kind == "gru":
-            reset, update = torch.sigmoid(projected[:, :2] + recurrent[:, :2]).unbind(1)
-            candidate = torch.tanh(projected[:, 2] + reset * recurrent[:, 2])
-            return candidate + update * (h - candidate), c
-        gates = projected + recurrent
-        enter, forget, candidate, leave = gates.unbind(1)
-        c = torch.sigmoid(forget) * c + torch.sigmoid(enter) * torch.tanh(candidate)
-        return torch.sigmoid(leave) * torch.tanh(c), c
-
-    def prepare(self, x: torch.Tensor, lam: torch.Tensor | None) -> Prepared:
-        """What of known inputs (B, T, inputs) can be computed before the first state is known."""
-        Q = self.Q  # noqa: N806
-        if self.kind == "lstm" and isinstance(Q, FactoredLinear) and lam is not None:
-            if adaptive_fits(x, self.hidden, lam.shape[2]):
-                return AdaptiveInputs.apply(x, lam, Q.V, Q.U, self.B, self.offset)
-        elif self.kind == "lstm" and isinstance(Q, FixedLinear) and plain_fits(x, self.hidden):
-            return x, None
-        return self.project(x, lam), None
-
-    def read(self, prepared: Prepared, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
-        """All steps: what `prepare` gave, first state h and c (B, D) -> hidden states (B, T, D)."""
-        (given, bias), Q, P = prepared, self.Q, self.P  # noqa: N806
-        if isinstance(P, FactoredLinear) and bias is not None:
-            return AdaptiveLstm.apply(given, bias, h, c, lam, P.V, P.U)
-        if isinstance(Q, FixedLinear) and isinstance(P, FixedLinear) and given.dim() == 3:
-            lengths = torch.full((len(given),), given.shape[1], dtype=torch.int32, device=given.device)
-            weights = [part.flatten(0, 1) for part in (Q.weight, P.weight, self.B, self.offset)]
-            return PlainLayer.apply(given[None], None, False, lengths, h, c, *weights)[0][0]
-        return self.unroll(given, h, c, lam)
-
-    def unroll(
-        self, projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None
-    ) -> torch.Tensor:
-        """All steps: projected (B, T, G, D), first state h and c (B, D) -> hidden states (B, T, D)."""
-        if self.has_kernels and projected.is_cuda and projected.dtype != torch.float64:
-            # Triton comes with torch where there is a GPU, and only there.
-            from exadec.model.recurrence import AdaptiveLstm, PlainLstm
-
-            kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else projected.dtype
-            if lam is None:
-                return PlainLstm.apply(projected, h, c, self.P.weight, kind)
-            return AdaptiveLstm.apply(projected, h, c, self.P.V, self.P.U, lam, kind)
-        outputs = []
-        for step in projected.unbind(1):
-            h, c = self.step(step, h, c, lam)
-            outputs.append(h)
-        return torch.stack(outputs, dim=1)
+    def step(self, projected: torch.Tensor, state: State, lam: torch.Tensor | None) -> State:
+        """One time step: projected (B, G, D) and the state (B, D) each -> the next state."""
+        recurrent = self.P(state[0][:, None], lam)[:, 0]  # (B, G, D)
+        return self.cell.update(projected, recurrent, state)
 
 
 def _unit_vectors(count: int, size: int) -> torch.Tensor:

@@ -4,17 +4,13 @@ In: a distribution over the vocabulary, attention over the memory, a gate. Out: 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from exadec.model.attention import Memory, attend
-
-_SMALLEST = 1e-30
-"""Stands for a probability of zero where its logarithm is taken."""
+from exadec.model.backends.reference import SMALLEST
 
 
 @dataclass(frozen=True)
@@ -40,58 +36,8 @@ class Mixture:
         copied = torch.zeros_like(generated).scatter_add(2, index, self.weights)  # (B, T, X)
         return torch.logaddexp(
             self.log_generate[:, :, None] + generated,
-            self.log_copy[:, :, None] + copied.clamp_min(_SMALLEST).log(),
+            self.log_copy[:, :, None] + copied.clamp_min(SMALLEST).log(),
         )
-
-
-def mix_targets(
-    generated: torch.Tensor, gate: torch.Tensor, weights: torch.Tensor, targets: torch.Tensor, memory: Memory, size: int
-) -> torch.Tensor:
-    """log p of the given words alone, (B, T) -> (B, T): the mixture over all X words is never built.
-
-    `generated` (B, T) is the log p of generating them, `gate` (B, T) the gate's logit, `size` the vocabulary's.
-    """
-    if generated.is_cuda and generated.dtype == weights.dtype == torch.float32:
-        mixed: torch.Tensor = _MixTargets.apply(generated, gate, weights, targets, memory.ids, size)
-        return mixed
-    generated = generated.masked_fill(targets >= size, -torch.inf)
-    matches = memory.ids[:, None] == targets[:, :, None]  # (B, T, M)
-    copied = (weights * matches).sum(dim=2).clamp_min(_SMALLEST).log()  # (B, T)
-    return torch.logaddexp(functional.logsigmoid(gate) + generated, functional.logsigmoid(-gate) + copied)
-
-
-class _MixTargets(torch.autograd.Function):
-    """The same in one launch, and one for the way back, instead of dozens; gradients by hand."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        generated: torch.Tensor,
-        gate: torch.Tensor,
-        weights: torch.Tensor,
-        targets: torch.Tensor,
-        ids: torch.Tensor,
-        size: int,
-    ) -> torch.Tensor:
-        from exadec.model.copying_kernels import mix  # Triton comes with torch where there is a GPU, and only there
-
-        generated, gate, weights = generated.contiguous(), gate.contiguous(), weights.contiguous()
-        targets, ids = targets.contiguous(), ids.contiguous()
-        mixed, copied = mix(generated, gate, weights, targets, ids, size, _SMALLEST)
-        ctx.save_for_backward(generated, gate, weights, targets, ids, mixed, copied)
-        ctx.size = size
-        return mixed
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        from exadec.model.copying_kernels import differentiate
-
-        generated, gate, weights, targets, ids, mixed, copied = ctx.saved_tensors
-        grads = differentiate(
-            grad.contiguous(), generated, gate, weights, targets, ids, mixed, copied, ctx.size, _SMALLEST
-        )
-        return *grads, None, None, None
 
 
 class AttentionCopy(nn.Module):

@@ -3,6 +3,7 @@
 In: a `Memory`, a first state, coefficients λ. Out: next-word distributions, for all steps at once or step by step.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,21 +12,20 @@ from torch.nn import functional
 
 from exadec.config import ModelConfig
 from exadec.corpus.vocabulary import UNK
-from exadec.model.adaptive import GATES, Prepared, RecurrentCell
+from exadec.model.adaptive import RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory
-from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy, mix_targets
+from exadec.model.backends.reference import REFERENCE, Backend
+from exadec.model.cells import State
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
 from exadec.model.embedding import Embedding
-from exadec.model.output import log_probability
 
 
 @dataclass(frozen=True)
 class DecoderState:
     """Everything a decoder knows of N = B·K hypotheses, K for each of the memory's B instances."""
 
-    h: torch.Tensor
-    """(N, D)"""
-    c: torch.Tensor
-    """(N, D); unused but for the LSTM."""
+    recurrent: State
+    """(N, D) each: h, and what else the cell remembers."""
     attentional: torch.Tensor
     """(N, E): the previous attentional vector, for input feeding."""
     coefficients: torch.Tensor | None
@@ -41,8 +41,7 @@ class DecoderState:
         coefficients = None if self.coefficients is None else self.coefficients[indices]
         return replace(
             self,
-            h=self.h[indices],
-            c=self.c[indices],
+            recurrent=tuple(part[indices] for part in self.recurrent),
             attentional=self.attentional[indices],
             coefficients=coefficients,
         )
@@ -57,9 +56,8 @@ class Decoder(nn.Module):
         self.input_feeding = config.input_feeding
         attentional = dimension if config.tied else config.hidden
         inputs = dimension + (attentional if config.input_feeding else 0)
-        groups = GATES[config.cell] if config.per_gate_coefficients else 1
         linear = config.weights if config.adaptive else "fixed"
-        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.rank or config.hidden, groups)
+        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.rank or config.hidden)
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer)
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":
@@ -79,35 +77,41 @@ class Decoder(nn.Module):
         copy_keys = self.copy.key(values) if isinstance(self.copy, SeparateCopy) else None
         return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended)
 
-    def start(self, memory: Memory, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor | None) -> DecoderState:
-        attentional = h.new_zeros(len(h), self.attention.combine.out_features)
-        return DecoderState(h, c, attentional, lam, memory)
+    def start(self, memory: Memory, recurrent: State, lam: torch.Tensor | None) -> DecoderState:
+        """The state before the first word; a first attentional vector is zero."""
+        attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.combine.out_features)
+        return DecoderState(recurrent, attentional, lam, memory)
 
-    def prepare(self, embedded: torch.Tensor, lam: torch.Tensor | None) -> Prepared | None:
-        """What of known words (B, T, E) needs no first state; nothing, with input feeding."""
-        return None if self.input_feeding else self.cell.prepare(embedded, lam)
+    def unroll(
+        self, embedded: torch.Tensor, lam: torch.Tensor | None, backend: Backend = REFERENCE
+    ) -> "Callable[[DecoderState], Steps]":
+        """All steps over known words (B, T, E), as far as they need no source: the rest waits for the first state."""
+        if self.input_feeding:
+            return lambda state: self._unroll_fed(state, embedded)
+        recurrence = backend.unroll(self.cell, embedded, lam)
+
+        def attend(state: DecoderState) -> Steps:
+            hidden = recurrence(state.recurrent)  # (B, T, D)
+            return self._steps(self.attention(hidden, state.memory), hidden, embedded)
+
+        return attend
 
     def score(
-        self, state: DecoderState, embedded: torch.Tensor, prepared: Prepared | None, targets: torch.Tensor
+        self, steps: "Steps", targets: torch.Tensor, memory: Memory, backend: Backend = REFERENCE
     ) -> torch.Tensor:
-        """log p of known targets (B, T) after embedded words (B, T, E) and what was prepared of them -> (B, T).
-
-        For training: no distribution over the vocabulary is built.
-        """
-        parts = self._unroll(state, embedded, prepared)
+        """log p of known targets, (B, T) -> (B, T). No distribution over the vocabulary is built."""
         weight, bias = self._softmax()
         known = torch.where(targets < len(weight), targets, UNK)
-        generated = log_probability(parts.attentional, weight, bias, known)
+        generated = backend.log_probability(steps.attentional, weight, bias, known)
         if self.copy is None:
             return generated
-        gate, weights = self._gate(parts, state.memory)
-        return mix_targets(generated, gate, weights, targets, state.memory, len(weight))
+        gate, weights = self._gate(steps, memory)
+        return backend.mix_targets(generated, gate, weights, targets, memory.ids, len(weight))
 
-    def unroll(self, state: DecoderState, words: torch.Tensor) -> Mixture:
+    def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
         embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
-        prepared = self.prepare(embedded, state.coefficients)
-        return self._mix(self._unroll(state, embedded, prepared), state.memory)
+        return self._mix(self.unroll(embedded, state.coefficients)(state), state.memory)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
         """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
@@ -115,22 +119,16 @@ class Decoder(nn.Module):
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
-        return self._mix(self._parts(attended, *grouped), state.memory), state
+        return self._mix(self._steps(attended, *grouped), state.memory), state
 
-    def _unroll(self, state: DecoderState, embedded: torch.Tensor, prepared: Prepared | None) -> "_Parts":
-        if prepared is None:
-            return self._unroll_fed(state, embedded)
-        hidden = self.cell.read(prepared, state.h, state.c, state.coefficients)  # (B, T, D)
-        return self._parts(self.attention(hidden, state.memory), hidden, embedded)
-
-    def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "_Parts":
+    def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
         """With input feeding each step needs the attention of the one before: nothing can be done at once."""
         rows: list[tuple[torch.Tensor, ...]] = []
         for vector in embedded.unbind(1):
             inputs, hidden, attended, state = self._advance(state, vector)
             rows.append((*(part.squeeze(1) for part in attended), hidden, inputs))
         attentional, context, weights, hidden, inputs = (torch.stack(part, 1) for part in zip(*rows, strict=True))
-        return self._parts((attentional, context, weights), hidden, inputs)
+        return self._steps((attentional, context, weights), hidden, inputs)
 
     def _advance(
         self, state: DecoderState, embedded: torch.Tensor
@@ -138,38 +136,39 @@ class Decoder(nn.Module):
         """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
         lam = state.coefficients
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
-        h, c = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.h, state.c, lam)
-        attended = self.attention(h.unflatten(0, (len(state.memory.ids), -1)), state.memory)
-        return inputs, h, attended, replace(state, h=h, c=c, attentional=attended[0].flatten(0, 1))
+        recurrent = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
+        attended = self.attention(recurrent[0].unflatten(0, (len(state.memory.ids), -1)), state.memory)
+        state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
+        return inputs, recurrent[0], attended, state
 
-    def _parts(self, attended: tuple[torch.Tensor, ...], hidden: torch.Tensor, inputs: torch.Tensor) -> "_Parts":
+    def _steps(self, attended: tuple[torch.Tensor, ...], hidden: torch.Tensor, inputs: torch.Tensor) -> "Steps":
         attentional, context, weights = attended
-        return _Parts(self.output_dropout(attentional), context, weights, hidden, inputs)
+        return Steps(self.output_dropout(attentional), context, weights, hidden, inputs)
 
     def _softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(V, E) and (V,)"""
         weight = self.embedding.table() if self.softmax_weight is None else self.softmax_weight
         return weight, self.softmax_bias
 
-    def _gate(self, parts: "_Parts", memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+    def _gate(self, steps: "Steps", memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
         """The logit of generating rather than copying (B, T), and which position is copied (B, T, M)."""
         if isinstance(self.copy, SeparateCopy):
-            gate, weights = self.copy(parts.attentional, parts.hidden, memory)
+            gate, weights = self.copy(steps.attentional, steps.hidden, memory)
             return gate, weights
         assert self.copy is not None
-        return self.copy(parts.context, parts.hidden, parts.inputs), parts.weights
+        return self.copy(steps.context, steps.hidden, steps.inputs), steps.weights
 
-    def _mix(self, parts: "_Parts", memory: Memory) -> Mixture:
-        logits = functional.linear(parts.attentional, *self._softmax())  # (B, T, V)
+    def _mix(self, steps: "Steps", memory: Memory) -> Mixture:
+        logits = functional.linear(steps.attentional, *self._softmax())  # (B, T, V)
         vocabulary = torch.log_softmax(logits, dim=2)
         if self.copy is None:
             return Mixture(vocabulary, None, None, None)
-        gate, weights = self._gate(parts, memory)
+        gate, weights = self._gate(steps, memory)
         return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights)
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Steps:
     """What the distribution of each next word is made of; (B, T, ·), or (B, K, ·) while searching."""
 
     attentional: torch.Tensor

@@ -6,84 +6,47 @@ In: embedded text, padded on the right. Out: one vector a position, and the last
 import torch
 from torch import nn
 
-from exadec.model.fused import PlainLayer, plain_fits
+from exadec.model.backends.reference import REFERENCE, Backend
 
 
-class SequenceDropout(nn.Module):
-    """Variational dropout: one mask a sequence, the same at every position."""
-
-    def __init__(self, rate: float):
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # (..., S, E)
-        mask = self.mask(x)
-        return x if mask is None else x * mask
-
-    def mask(self, x: torch.Tensor) -> torch.Tensor | None:
-        """(..., 1, E): zeros, and elsewhere what keeps the mean; in no less than single precision."""
-        if not self.training or self.rate == 0:
-            return None
-        kept = torch.empty_like(x[..., :1, :], dtype=torch.promote_types(x.dtype, torch.float32))
-        return kept.bernoulli_(1 - self.rate) / (1 - self.rate)
-
-
-def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Each sequence back to front, its padding left where it is."""
-    positions = torch.arange(x.shape[1], device=x.device)  # (S,)
-    mirrored = lengths[:, None] - 1 - positions  # (B, S)
-    index = torch.where(mirrored >= 0, mirrored, positions)
-    return x.gather(1, index[:, :, None].expand_as(x))
+def sequence_dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
+    """Variational dropout, one mask a sequence: (..., S, E) -> (..., 1, E), zeros and 1 / (1 - rate)."""
+    # A mask in bfloat16 would scale what is kept by a rounded factor.
+    kept = torch.empty_like(x[..., :1, :], dtype=torch.promote_types(x.dtype, torch.float32))
+    return kept.bernoulli_(1 - rate) / (1 - rate)
 
 
 class Direction(nn.Module):
-    """A stack of LSTM layers reading left to right, each layer's input added to its output where sizes agree."""
+    """The layers that read in one direction."""
 
-    def __init__(self, inputs: int, hidden: int, layers: int, dropout: float):
+    def __init__(self, inputs: int, hidden: int, layers: int):
         super().__init__()
         sizes = [inputs] + [hidden] * (layers - 1)
         self.layers = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in sizes)
-        self.dropout = SequenceDropout(dropout)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, S, E) -> the stack's output, and the top layer's own states without what was added; (B, S, D) each."""
-        states = x
-        for layer in self.layers:
-            states, _ = layer(self.dropout(x))
-            x = states + x if states.shape == x.shape else states
-        return x, states
 
 
 class BiLstmEncoder(nn.Module):
     """Two independent stacks, one for each direction, concatenated at the top.
 
-    Sequences are padded on the right and reversed within their lengths, so padding is only ever read after the last
-    word and changes nothing before it: no packing, and every shape is static.
+    Layer l of a direction: x ← LSTM_l(dropout(x)) + x, where the residual needs input and output of equal size.
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int, dropout: float):
         super().__init__()
-        self.forwards = Direction(inputs, hidden, layers, dropout)
-        self.backwards = Direction(inputs, hidden, layers, dropout)
-        self.hidden = hidden
+        self.forwards = Direction(inputs, hidden, layers)
+        self.backwards = Direction(inputs, hidden, layers)
+        self.hidden, self.dropout = hidden, dropout
 
-    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, S, E) -> positions (B, S, 2D) and the top layer's last hidden states (B, 2D)."""
-        if plain_fits(x, self.hidden):
-            return self._read_at_once(x, lengths)
-        ahead, ahead_states = self.forwards(x)  # (B, S, D)
-        back, back_states = self.backwards(reverse_padded(x, lengths))  # (B, S, D), last word first
-        last = (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])  # (B, 1, D)
-        state = torch.cat([ahead_states.gather(1, last), back_states.gather(1, last)], dim=2).squeeze(1)  # (B, 2D)
-        return torch.cat([ahead, reverse_padded(back, lengths)], dim=2), state
-
-    def _read_at_once(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same by kernels that read both directions of a layer at a time; no text has to be reversed."""
-        x, lengths = x[None], lengths.int()
-        for ahead, back in zip(self.forwards.layers, self.backwards.layers, strict=True):
-            weights = [*ahead.parameters(), *back.parameters()]  # of inputs, of states, and two biases
-            mask = self.forwards.dropout.mask(x.expand(2, -1, -1, -1))
-            x, last = PlainLayer.apply(
-                x, mask, x.shape[3] == self.hidden, lengths, None, None, *weights
-            )  # (2, B, S, D)
+    def forward(
+        self, x: torch.Tensor, lengths: torch.Tensor, backend: Backend = REFERENCE
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, S, E) -> positions (B, S, 2D) and the top layer's last hidden states, residual left out (B, 2D)."""
+        x = x[None]  # both directions read it
+        for layers in zip(self.forwards.layers, self.backwards.layers, strict=True):
+            mask = None
+            if self.training and self.dropout > 0:
+                mask = sequence_dropout(x.expand(2, -1, -1, -1), self.dropout)  # (2, B, 1, E)
+            weights = [list(layer.parameters()) for layer in layers]
+            residual = x.shape[3] == self.hidden
+            x, last = backend.bilstm_layer(x, lengths, weights, mask=mask, residual=residual)  # (2, B, S, D), (2, B, D)
         return x.permute(1, 2, 0, 3).flatten(2), last.transpose(0, 1).flatten(1)

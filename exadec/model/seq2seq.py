@@ -4,19 +4,24 @@ In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to sea
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 from exadec.config import ModelConfig
 from exadec.loading.batch import Batch
-from exadec.model.adaptive import GATES, Coefficients
+from exadec.model.adaptive import Coefficients
 from exadec.model.attention import Memory
+from exadec.model.backends.reference import REFERENCE, Backend
+from exadec.model.cells import CELLS
 from exadec.model.copying import Mixture
-from exadec.model.decoder import Decoder, DecoderState
+from exadec.model.decoder import Decoder, DecoderState, Steps
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
-from exadec.model.streams import aside, join
+
+_BRIDGES = ("bridge_h", "bridge_c")
+"""Layers that make the cell's first state, one for each of its vectors."""
 
 
 class Seq2seq(nn.Module):
@@ -30,17 +35,24 @@ class Seq2seq(nn.Module):
     | AdaDec+AttExp | yes      | yes             |
     """
 
-    def __init__(self, config: ModelConfig, vocabulary_size: int, pretrained: torch.Tensor | None = None):
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary_size: int,
+        pretrained: torch.Tensor | None = None,
+        backend: Backend = REFERENCE,
+    ):
         super().__init__()
-        self.config = config
+        self.config, self.backend = config, backend
         hidden, dimension, encoding = config.hidden, config.embedding, 2 * config.exemplar_hidden
         embedding = Embedding(vocabulary_size, dimension, pretrained, config.freeze_embeddings)
         self.decoder = Decoder(config, embedding, values=2 * hidden)
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.encoder = BiLstmEncoder(dimension, hidden, config.encoder_layers, config.encoder_dropout)
         self.bridge_dropout = nn.Dropout(config.bridge_dropout)
-        self.bridge_h = nn.Linear(2 * hidden, hidden)
-        self.bridge_c = nn.Linear(2 * hidden, hidden) if config.cell == "lstm" else None
+        self.bridges = _BRIDGES[: CELLS[config.cell].states]
+        for name in self.bridges:
+            self.add_module(name, nn.Linear(2 * hidden, hidden))
         self.exemplar_encoder: BiLstmEncoder | None = None
         self.coefficients: Coefficients | None = None
         self.exemplar_layer: nn.Linear | None = None
@@ -51,7 +63,7 @@ class Seq2seq(nn.Module):
             self.exemplar_dropout = nn.Dropout(config.exemplar_dropout)
             if config.exemplar_layer:
                 self.exemplar_layer = nn.Linear(encoding, encoding)
-            groups = GATES[config.cell] if config.per_gate_coefficients else 1
+            groups = CELLS[config.cell].gates if config.per_gate_coefficients else 1
             norm = config.coefficient_norm or math.sqrt(hidden)
             self.coefficients = Coefficients(encoding, config.rank or hidden, groups, norm)
         if config.attend_exemplar:
@@ -63,63 +75,76 @@ class Seq2seq(nn.Module):
         return self.decoder.embedding
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """log p(target | source, exemplar), word by word: (B, T); padding is to be masked by the caller."""
-        source, exemplar, target = self._embed(batch.source, self._read_of(batch), batch.target_input)
-        with aside(source.device):
-            lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
-            prepared = self.decoder.prepare(target, lam)
-        state = self._encode(batch, source, lam, exemplar_positions)
-        return self.decoder.score(state, target, prepared, batch.target_output)
+        """log p(target | source, exemplar), word by word: (B, T); the caller masks padding.
+
+        For training. The exemplar and the target's words need nothing of the source, so the backend may read both at
+        the same time.
+        """
+        texts = (batch.source, self._exemplar_ids(batch), batch.target_input)
+        source, exemplar, target = self._embed(texts, self.backend)
+
+        def read_exemplar() -> tuple[torch.Tensor | None, torch.Tensor | None, Callable[[DecoderState], Steps]]:
+            lam, positions = self._read_exemplar(exemplar, batch.exemplar_lengths, self.backend)
+            return lam, positions, self.decoder.unroll(target, lam, self.backend)
+
+        (lam, exemplar_positions, unrolled), encoded = self.backend.overlap(
+            read_exemplar, lambda: self.encoder(source, batch.source_lengths, self.backend)
+        )
+        state = self._start(batch, encoded, lam, exemplar_positions)
+        return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
-        source, exemplar = self._embed(batch.source, self._read_of(batch))
-        with aside(source.device):
-            lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths)
-        return self._encode(batch, source, lam, exemplar_positions)
-
-    def _embed(self, *texts: torch.Tensor) -> list[torch.Tensor]:
-        """(B, S) -> (B, S, E) of each text. One lookup for all, so that the table's gradient is built once."""
-        vectors = self.embedding_dropout(self.embedding(torch.cat([text.flatten() for text in texts])))
-        parts = vectors.split([text.numel() for text in texts])
-        return [part.unflatten(0, text.shape) for part, text in zip(parts, texts, strict=True)]
-
-    def _read_of(self, batch: Batch) -> torch.Tensor:
-        """The exemplar's words, (B, Z); none for a model that does not look at it."""
-        return batch.exemplar if self.exemplar_encoder is not None else batch.exemplar[:, :0]
-
-    def _encode(
-        self, batch: Batch, source: torch.Tensor, lam: torch.Tensor | None, exemplar_positions: torch.Tensor | None
-    ) -> DecoderState:
-        """Read the source, while what is done aside goes on."""
-        positions, last = self.encoder(source, batch.source_lengths)
-        join(source.device, lam, exemplar_positions)
-        memory = self._remember(batch, positions, exemplar_positions)
-        last = self.bridge_dropout(last)
-        h = torch.tanh(self.bridge_h(last))  # (B, D)
-        c = torch.zeros_like(h) if self.bridge_c is None else torch.tanh(self.bridge_c(last))
-        return self.decoder.start(memory, h, c, lam)
+        source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), REFERENCE)
+        lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths, REFERENCE)
+        return self._start(batch, self.encoder(source, batch.source_lengths), lam, exemplar_positions)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""
         mixture, state = self.decoder.step(state, words)
         return mixture.of_all(state.memory).flatten(0, 1), state
 
-    def explain(self, batch: Batch) -> Mixture:
-        """How each word of a target came about: attention and copy gate, step by step."""
-        return self.decoder.unroll(self.encode(batch), batch.target_input)
+    def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
+        """How each next word comes about after `words` (B, T), the begin symbol first: attention and copy gate."""
+        return self.decoder.explain(state, words)
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
         """λ of each exemplar: (B, 1 or G, R); None for a model that does not adapt."""
-        (exemplar,) = self._embed(self._read_of(batch))
-        return self._read_exemplar(exemplar, batch.exemplar_lengths)[0]
+        (exemplar,) = self._embed((self._exemplar_ids(batch),), REFERENCE)
+        return self._read_exemplar(exemplar, batch.exemplar_lengths, REFERENCE)[0]
+
+    def _embed(self, texts: Sequence[torch.Tensor], backend: Backend) -> list[torch.Tensor]:
+        """(B, S) -> (B, S, E) of each text. One lookup for all, so that the table's gradient is built once."""
+        ids = torch.cat([text.flatten() for text in texts])
+        vectors = self.embedding_dropout(self.embedding(ids, backend))
+        parts = vectors.split([text.numel() for text in texts])
+        return [part.unflatten(0, text.shape) for part, text in zip(parts, texts, strict=True)]
+
+    def _exemplar_ids(self, batch: Batch) -> torch.Tensor:
+        """(B, Z); (B, 0) for a model that does not read the exemplar."""
+        return batch.exemplar if self.exemplar_encoder is not None else batch.exemplar[:, :0]
+
+    def _start(
+        self,
+        batch: Batch,
+        encoded: tuple[torch.Tensor, torch.Tensor],
+        lam: torch.Tensor | None,
+        exemplar_positions: torch.Tensor | None,
+    ) -> DecoderState:
+        """The decoder's first state: tanh layers over the encoder's last states (B, 2D), and the memory."""
+        positions, last = encoded
+        memory = self._remember(batch, positions, exemplar_positions)
+        last = self.bridge_dropout(last)
+        recurrent = tuple(torch.tanh(self.get_submodule(name)(last)) for name in self.bridges)  # (B, D) each
+        return self.decoder.start(memory, recurrent, lam)
 
     def _read_exemplar(
-        self, embedded: torch.Tensor, lengths: torch.Tensor
+        self, embedded: torch.Tensor, lengths: torch.Tensor, backend: Backend
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """λ (B, 1 or G, R) if the model adapts, and the exemplar's positions (B, Z, A) if it reads the exemplar."""
         if self.exemplar_encoder is None:
             return None, None
-        positions, a = self.exemplar_encoder(embedded, lengths)  # (B, Z, A), (B, A)
+        positions, a = self.exemplar_encoder(embedded, lengths, backend)  # (B, Z, A), (B, A)
         if self.coefficients is None:
             return None, positions
         a = self.exemplar_dropout(a)
@@ -137,11 +162,6 @@ class Seq2seq(nn.Module):
         values = torch.cat([positions, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + Z, 2D)
         mask = torch.cat([mask, _mask(batch.exemplar_lengths, batch.exemplar.shape[1])], dim=1)
         return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
-
-
-def pick_device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
@@ -167,7 +187,7 @@ def count_parameters(model: Seq2seq) -> dict[str, int]:
 
 def explain_cell(config: ModelConfig) -> str:
     """The size of P and Q in the paper's terms: 4d² for an adaptive Elman cell at r = d, 2d² for an ordinary one."""
-    d, gates = config.hidden, GATES[config.cell]
+    d, gates = config.hidden, CELLS[config.cell].gates
     inputs = config.embedding + (config.embedding if config.tied else d) * config.input_feeding
     r = config.rank or d
     if not config.adaptive:

@@ -20,7 +20,8 @@ from exadec.corpus.segment import Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
 from exadec.files import replacing
-from exadec.model.seq2seq import Seq2seq, pick_device
+from exadec.model.backends.choice import pick_device
+from exadec.model.seq2seq import Seq2seq
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"

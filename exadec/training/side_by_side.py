@@ -21,7 +21,7 @@ from exadec.config import Config
 from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
-from exadec.model.seq2seq import pick_device
+from exadec.model.backends.choice import pick_device
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate

@@ -26,7 +26,8 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
+from exadec.model.backends.choice import choose_backend, pick_device
+from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.textmetrics import Score
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
@@ -88,10 +89,14 @@ def train(
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
-        model = build_model(config, corpus).to(pick_device())  # before the run's folder, so that a failure leaves none
+        # Before the run's folder is made, so that a failure leaves none.
+        model = build_model(config, corpus).to(pick_device())
+        precision = choose_precision(config.training.precision, pick_device())
+        model.backend = choose_backend(config.training.backend, pick_device(), precision, config.model)
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # the weights are the same, the dropout is not
-        run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars))
+        facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
+        run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars, facts))
         trainer = Trainer(run, model, corpus, exemplars, observe, processes)
         if resume:
             trainer.restore()
@@ -127,7 +132,7 @@ class Trainer:
         clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
         step = Step(processes.wrap(model), self.optimizer, clip_norm, self.losses, precision, processes)
         self.stepper: Stepper = lambda indices: step(self.loader.batch(indices).to(self.device))
-        if self.device.type == "cuda":
+        if model.backend.captured:
             self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), rows)
 
     def run_epochs(self) -> None:
@@ -322,7 +327,9 @@ def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
     return corpus, retrieve(corpus, config.exemplars, report)
 
 
-def _start_run(config: Config, folder: Path, resume: bool, corpus: Corpus, exemplars: ExemplarMap) -> Run:
+def _start_run(
+    config: Config, folder: Path, resume: bool, corpus: Corpus, exemplars: ExemplarMap, facts: dict[str, Any]
+) -> Run:
     """Make the folder of a new run, or open the one that is to go on."""
     if resume:
         run = open_run(folder)
@@ -330,7 +337,8 @@ def _start_run(config: Config, folder: Path, resume: bool, corpus: Corpus, exemp
         return run
     if folder.exists():
         shutil.rmtree(folder)
-    return create_run(folder, config, corpus, {"exemplars": exemplars.hash, "variant": config.model.variant})
+    facts = {"exemplars": exemplars.hash, "variant": config.model.variant, **facts}
+    return create_run(folder, config, corpus, facts)
 
 
 def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:

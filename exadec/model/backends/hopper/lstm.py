@@ -1,95 +1,16 @@
-"""The LSTM's recurrence as one launch of a kernel that keeps the recurrent weights on the chip (fused_*.cu).
+"""LSTMs whose recurrence is one launch of a kernel that keeps the recurrent weights on the chip (*.cu).
 
 In: inputs of all steps, first states, weights, λ. Out: the hidden states, and gradients by hand.
-
-For Hopper GPUs, bfloat16 and up to 320 units; `adaptive_fits` and `plain_fits` say whether. The source is compiled for
-one set of sizes when it is first used, by the compiler that comes with torch, in about a second.
 """
 
-import ctypes
-import logging
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 
-logger = logging.getLogger(__name__)
+from exadec.model.backends.hopper.launch import THREADS, Layout, grid_of, launch, lay_out
 
-_KIND = torch.bfloat16
-_THREADS = 256
-_WARPS = 8
-_WIDEST = 40
-"""Most hidden units of one block; more would not leave room for its weights."""
-_REGISTERS = 128
-"""Most registers a thread may fill with weights; beyond that half of them go to shared memory."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How rows and units are shared out: what the kernels are compiled for, in their names."""
-
-    hidden: int
-    rank: int
-    """0 for the plain recurrence."""
-    cluster: int
-    rows: int
-
-    @property
-    def units(self) -> int:
-        return _round_up(self.hidden, 8 * self.cluster if self.cluster > 1 else 16) // self.cluster
-
-    @property
-    def narrow(self) -> int:
-        parts = self.cluster // 4
-        return _round_up(self.rank, 16 * parts) // parts if self.rank else 0
-
-    @property
-    def shared_weights(self) -> bool:
-        padded = self.cluster * self.units
-        columns, outputs = (-(-width // (8 * _WARPS)) for width in (self.narrow, padded))
-        return columns * padded // 8 + outputs * self.narrow // 8 > _REGISTERS
-
-    def macros(self) -> dict[str, int]:
-        sizes = {"HIDDEN": self.hidden, "CLUSTER": self.cluster, "UNITS": self.units, "ROWS": self.rows}
-        if self.rank:
-            sizes |= {"RANK": self.rank, "NARROW": self.narrow, "SHARED_WEIGHTS": int(self.shared_weights)}
-        return sizes
-
-    def shared_bytes(self, kernel: str) -> int:
-        """Shared memory of a block, in the order in which the kernel divides it."""
-        wide, narrow, own = self.cluster * self.units + 8, self.narrow + 8, 4 * self.units + 8
-        partials = self.cluster * self.rows * (self.units + 8) * 4
-        if kernel == "plain_forward":
-            return 2 * self.rows * wide * 2 + self.rows * own * 4 + (own - 8) * 4
-        if kernel == "plain_backward":
-            return 2 * partials + self.rows * own * 2
-        if not kernel.startswith("adaptive"):
-            return 0
-        forward = kernel == "adaptive_forward"
-        coefficients = self.rows * narrow * 4 * (1 if forward else 2)
-        bias = self.rows * (own - 8) * 2 if forward else 0
-        weights = self.narrow * wide * 2 if self.shared_weights else 0
-        return partials + coefficients + self.rows * (wide + 2 * narrow) * 2 + bias + weights
-
-
-def plain_fits(x: torch.Tensor, hidden: int) -> bool:
-    """Whether `PlainLayer` can be used for inputs like these."""
-    return _fits(x, hidden) and x.shape[-1] % 4 == 0 and hidden <= 8 * _WIDEST
-
-
-def adaptive_fits(x: torch.Tensor, hidden: int, rank: int) -> bool:
-    """Whether `AdaptiveInputs` and `AdaptiveLstm` can be used for inputs like these."""
-    return _fits(x, hidden) and rank % 4 == 0 and max(hidden, rank) <= 8 * _WIDEST
-
-
-def _fits(x: torch.Tensor, hidden: int) -> bool:
-    bfloat16 = torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda") == torch.bfloat16
-    if not (x.is_cuda and bfloat16 and hidden % 4 == 0):
-        return False
-    return torch.cuda.get_device_capability(x.device) == (9, 0) and _find_compiler() is not None
+_DTYPE = torch.bfloat16
 
 
 class AdaptiveInputs(torch.autograd.Function):
@@ -109,17 +30,17 @@ class AdaptiveInputs(torch.autograd.Function):
         offset: torch.Tensor,  # (4, D): added to the bias, not learned
     ) -> tuple[torch.Tensor, torch.Tensor]:  # (B, T, 4, D) and (4, B, D)
         (batch, steps, _), (gates, rank, hidden) = x.shape, U.shape
-        inputs = x.to(_KIND).flatten(0, 1)  # (B·T, E)
-        down, up, to_bias = V.to(_KIND).flatten(0, 1), U.to(_KIND), B.to(_KIND)
-        lam_kind = lam.to(_KIND)
-        by_gate = lam_kind.expand(-1, gates, -1).transpose(0, 1)  # (4, B, R)
+        inputs = x.to(_DTYPE).flatten(0, 1)  # (B·T, E)
+        down, up, to_bias = V.to(_DTYPE).flatten(0, 1), U.to(_DTYPE), B.to(_DTYPE)
+        scale = lam.to(_DTYPE)
+        by_gate = scale.expand(-1, gates, -1).transpose(0, 1)  # (4, B, R)
         narrow = (inputs @ down.t()).view(batch, steps, gates, rank)
-        scaled = narrow * lam_kind[:, None]
+        scaled = narrow * scale[:, None]
         given = torch.bmm(scaled.flatten(0, 1).transpose(0, 1), up)  # (4, B·T, D)
-        bias = torch.baddbmm(offset.to(_KIND)[:, None], by_gate, to_bias.transpose(1, 2))  # (4, B, D)
+        bias = torch.baddbmm(offset.to(_DTYPE)[:, None], by_gate, to_bias.transpose(1, 2))  # (4, B, D)
         ctx.save_for_backward(inputs, lam, down, up, to_bias, by_gate, narrow, scaled)
         ctx.mark_non_differentiable(bias)
-        ctx.kind = x.dtype
+        ctx.dtype = x.dtype
         return given.view(gates, batch, steps, hidden).permute(1, 2, 0, 3), bias
 
     @staticmethod
@@ -132,15 +53,15 @@ class AdaptiveInputs(torch.autograd.Function):
         grad_lam = lam.new_empty(batch, gates, rank, dtype=torch.float32)
         layout = lay_out(hidden, rank, batch, 1, grad.device)
         factors = lam.float().contiguous()
-        _launch(
+        launch(
             "unscale", layout, (4 * batch, 1, 1),
             [grad_scaled, narrow, factors, lam.shape[1], batch, steps, grad_narrow, grad_lam],
         )  # fmt: skip
         columns = grad_narrow.view(batch * steps, gates * rank)
-        grad_bias = grad.sum(1, dtype=_KIND).transpose(0, 1)  # (4, B, D)
+        grad_bias = grad.sum(1, dtype=_DTYPE).transpose(0, 1)  # (4, B, D)
         grad_lam += torch.bmm(grad_bias, to_bias).transpose(0, 1)
         return (
-            (columns @ down).view(batch, steps, -1).to(ctx.kind),
+            (columns @ down).view(batch, steps, -1).to(ctx.dtype),
             _sum_groups(grad_lam, lam),
             _multiply(columns.t(), inputs).view(gates, rank, -1),
             _multiply(scaled.flatten(0, 1).permute(1, 2, 0), by_row),
@@ -171,13 +92,13 @@ class AdaptiveLstm(torch.autograd.Function):
         activations = given.new_empty(batch, steps, gates, hidden)
         cells = given.new_empty(batch, steps, hidden, dtype=torch.float32)
         layout = lay_out(hidden, rank, batch, 1, given.device)
-        _launch(
-            "adaptive_forward", layout, _grid(layout, batch),
+        launch(
+            "adaptive_forward", layout, grid_of(layout, batch),
             [by_gate, bias, first_h, first_c, V, U, factors, lam.shape[1], batch, steps,
              states, previous, narrow, scaled, activations, cells],
         )  # fmt: skip
         ctx.save_for_backward(first_c, factors, V, U, previous, narrow, scaled, activations, cells)
-        ctx.kinds = h.dtype, c.dtype
+        ctx.dtypes = h.dtype, c.dtype
         return states
 
     @staticmethod
@@ -185,21 +106,21 @@ class AdaptiveLstm(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         first_c, lam, V, U, previous, narrow, scaled, activations, cells = ctx.saved_tensors  # noqa: N806
         (batch, steps, gates, hidden), rank = activations.shape, V.shape[1]
-        grad = grad.to(_KIND).contiguous()
+        grad = grad.to(_DTYPE).contiguous()
         grad_gates, grad_narrow = torch.empty_like(activations), torch.empty_like(narrow)
         grad_lam = cells.new_empty(batch, gates, rank)
         grad_h, grad_c = cells.new_empty(2, batch, hidden)
         layout = lay_out(hidden, rank, batch, 1, grad.device)
-        _launch(
-            "adaptive_backward", layout, _grid(layout, batch),
+        launch(
+            "adaptive_backward", layout, grid_of(layout, batch),
             [grad, first_c, V, U, lam, lam.shape[1], batch, steps, narrow, activations, cells,
              grad_gates, grad_narrow, grad_lam, grad_h, grad_c],
         )  # fmt: skip
         by_row = grad_gates.flatten(0, 1).transpose(0, 1)  # (4, B·T, D)
         grad_down = _multiply(grad_narrow.view(batch * steps, gates * rank).t(), previous.flatten(0, 1))  # (4R, D)
         grad_up = _multiply(scaled.flatten(0, 1).permute(1, 2, 0), by_row)  # (4, R, D)
-        h_kind, c_kind = ctx.kinds
-        of_states = grad_h.to(h_kind), grad_c.to(c_kind), _sum_groups(grad_lam, lam)
+        h_dtype, c_dtype = ctx.dtypes
+        of_states = grad_h.to(h_dtype), grad_c.to(c_dtype), _sum_groups(grad_lam, lam)
         return grad_gates, None, *of_states, grad_down.view(V.shape), grad_up
 
 
@@ -228,18 +149,18 @@ class PlainLayer(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # (N, B, T, D) and, after the last word, (N, B, D)
         ctx.set_materialize_grads(False)
         directions, (copies, batch, steps, width), hidden = len(weights) // 4, x.shape, weights[1].shape[1]
-        ctx.kinds = x.dtype, None if h is None else h.dtype, None if c is None else c.dtype
+        ctx.dtypes = x.dtype, None if h is None else h.dtype, None if c is None else c.dtype
         ctx.residual, ctx.copies = residual, copies
-        x = x.to(_KIND).contiguous()
+        x = x.to(_DTYPE).contiguous()
         x_stride = x.stride(0) if copies > 1 else 0
         layout = lay_out(hidden, 0, batch, directions, x.device)
         inputs = x.expand(directions, -1, -1, -1)
         if mask is not None:
             inputs = x.new_empty(directions, batch, steps, width)
-            grid = (-(-batch * steps * width // (4 * _THREADS)), directions, 1)
-            _launch("mask_inputs", layout, grid, [x, x_stride, mask, batch, steps, width, inputs])
+            grid = (-(-batch * steps * width // (4 * THREADS)), directions, 1)
+            launch("mask_inputs", layout, grid, [x, x_stride, mask, batch, steps, width, inputs])
         inputs = inputs.flatten(1, 2)  # (N, B·T, E)
-        Q = torch.stack(weights[::4]).to(_KIND)  # noqa: N806 - (N, 4D, E)
+        Q = torch.stack(weights[::4]).to(_DTYPE)  # noqa: N806 - (N, 4D, E)
         given = torch.bmm(inputs, Q.transpose(1, 2))  # (N, B·T, 4D)
         states = x.new_empty(directions, batch, steps, hidden)
         previous = x.new_empty(directions, batch * steps, hidden + 8)
@@ -247,8 +168,8 @@ class PlainLayer(torch.autograd.Function):
         cells = x.new_empty(directions, batch, steps, hidden, dtype=torch.float32)
         last = x.new_empty(directions, batch, hidden)
         first_h, first_c = (cells if tensor is None else tensor.float().contiguous() for tensor in (h, c))
-        _launch(
-            "plain_forward", layout, _grid(layout, batch, directions),
+        launch(
+            "plain_forward", layout, grid_of(layout, batch, directions),
             [given, *weights[1:4], *weights[-3:], first_h, first_c, int(h is not None), lengths, batch, steps,
              x, x_stride, int(residual), states, previous, activations, cells, last],
         )  # fmt: skip
@@ -262,18 +183,18 @@ class PlainLayer(torch.autograd.Function):
     ) -> tuple[torch.Tensor | None, ...]:
         inputs, mask, lengths, first_c, Q, P, P_last, previous, activations, cells = ctx.saved_tensors  # noqa: N806
         directions, batch, steps, _, hidden = activations.shape
-        x_kind, h_kind, c_kind = ctx.kinds
+        x_dtype, h_dtype, c_dtype = ctx.dtypes
         if grad is None:  # only the last states were used
             grad = inputs.new_zeros(directions, batch, steps, hidden)
-        grad = grad.to(_KIND).contiguous()
-        last = grad if grad_last is None else grad_last.to(_KIND).contiguous()
+        grad = grad.to(_DTYPE).contiguous()
+        last = grad if grad_last is None else grad_last.to(_DTYPE).contiguous()
         grad_gates = torch.empty_like(activations)
         grad_h, grad_c = cells.new_empty(2, batch, hidden)
         layout = lay_out(hidden, 0, batch, directions, cells.device)
-        _launch(
-            "plain_backward", layout, _grid(layout, batch, directions),
-            [grad, last, int(grad_last is not None), P, P_last, first_c, int(h_kind is not None), lengths, batch, steps,
-             activations, cells, grad_gates, grad_h, grad_c],
+        launch(
+            "plain_backward", layout, grid_of(layout, batch, directions),
+            [grad, last, int(grad_last is not None), P, P_last, first_c, int(h_dtype is not None), lengths,
+             batch, steps, activations, cells, grad_gates, grad_h, grad_c],
         )  # fmt: skip
         by_row = grad_gates.view(directions, batch * steps, 4 * hidden)
         columns = by_row.transpose(1, 2)
@@ -285,8 +206,8 @@ class PlainLayer(torch.autograd.Function):
         # Twice, one for each of the biases: clipping scales gradients in place, and must not meet one of them twice.
         biases = recurrent[..., hidden].expand(2, -1, -1).contiguous()  # (2, N, 4D)
         of_weights = [part for i in range(directions) for part in (grad_Q[i], grad_P[i], biases[0, i], biases[1, i])]
-        of_states = (None, None) if h_kind is None else (grad_h.to(h_kind), grad_c.to(c_kind))
-        return grad_x.to(x_kind), None, None, None, *of_states, *of_weights
+        of_states = (None, None) if h_dtype is None else (grad_h.to(h_dtype), grad_c.to(c_dtype))
+        return grad_x.to(x_dtype), None, None, None, *of_states, *of_weights
 
 
 def _multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -306,82 +227,9 @@ def _gather_gradients(
         grad = grad if more is None else grad + more
         return grad.sum(0, keepdim=True) if copies < directions else grad
     result = grad.new_empty(copies, batch, steps, width)
-    _launch(
-        "unmask_gradients", layout, (-(-batch * steps * width // (4 * _THREADS)), copies, 1),
+    launch(
+        "unmask_gradients", layout, (-(-batch * steps * width // (4 * THREADS)), copies, 1),
         [grad, mask, grad if more is None else more, int(more is not None), int(copies < directions),
          batch, steps, width, result],
     )  # fmt: skip
     return result
-
-
-def lay_out(hidden: int, rank: int, batch: int, directions: int, device: torch.device) -> Layout:
-    """The division with which a step takes least: few rows for a cluster, yet all clusters at work at the same time."""
-    smallest = 4 if rank else 1
-    cluster = next(size for size in (1, 2, 4, 8) if size >= smallest and max(hidden, rank) <= size * _WIDEST)
-    properties: Any = torch.cuda.get_device_properties(device)
-    # A cluster lies within one of the chip's groups of up to 18 multiprocessors.
-    at_once = properties.multi_processor_count // 18 * (18 // cluster)
-    layouts = [Layout(hidden, rank, cluster, rows) for rows in ((16, 32, 48) if rank else (16, 32, 48, 64, 80, 96))]
-    kernel = "adaptive_backward" if rank else "plain_backward"
-    fitting = [one for one in layouts if one.shared_bytes(kernel) <= properties.shared_memory_per_block_optin - 1024]
-    # Measured: a step of 32 rows takes about 1.6 times as long as one of 16.
-    return min(fitting, key=lambda one: -(-(-(-batch // one.rows) * directions) // at_once) * (one.rows + 12))
-
-
-def _grid(layout: Layout, batch: int, directions: int = 1) -> tuple[int, int, int]:
-    return layout.cluster * -(-batch // layout.rows), directions, 1
-
-
-def _launch(kernel: str, layout: Layout, grid: tuple[int, int, int], arguments: list[Any]) -> None:
-    function = _load(kernel, layout, torch.cuda.current_device())
-    function(grid, (_THREADS, 1, 1), arguments, shared_mem=layout.shared_bytes(kernel))
-
-
-@cache
-def _load(kernel: str, layout: Layout, device: int) -> Any:
-    from torch.cuda._utils import _cuda_load_module
-
-    functions = _cuda_load_module(compile_kernels(layout), [kernel])
-    assert isinstance(functions, dict)
-    functions[kernel].set_shared_memory_config(layout.shared_bytes(kernel))
-    return functions[kernel]
-
-
-@cache
-def compile_kernels(layout: Layout) -> bytes:
-    """Machine code of the two kernels of a layout, by NVRTC: no toolkit needs to be installed."""
-    library = _find_compiler()
-    assert library is not None
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    names = ("fused_parts.cu", "fused_adaptive.cu" if layout.rank else "fused_plain.cu")
-    source = b"".join(Path(__file__).with_name(name).read_bytes() for name in names)
-    options = [b"--gpu-architecture=sm_90", b"--std=c++17", b"--diag-suppress=177"]
-    options += [f"-D{name}={value}".encode() for name, value in layout.macros().items()]
-    library.nvrtcCreateProgram(ctypes.byref(program), source, b"fused.cu", 0, None, None)
-    failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    kind = "ProgramLog" if failed else "CUBIN"
-    getattr(library, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
-    result = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvrtcGet{kind}")(program, result)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    if failed:
-        raise RuntimeError(f"the kernels do not compile:\n{result.value.decode()}")
-    return result.raw
-
-
-@cache
-def _find_compiler() -> ctypes.CDLL | None:
-    version = (torch.version.cuda or "13").split(".")[0]
-    for name in (f"libnvrtc.so.{version}", "libnvrtc.so"):
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    logger.info(
-        "NVRTC, which comes with torch for CUDA, was not found: LSTMs are trained without kernels of their own."
-    )
-    return None
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

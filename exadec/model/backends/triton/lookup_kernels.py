@@ -1,4 +1,4 @@
-"""The gradient of a table of embeddings on a GPU, compiled by Triton.
+"""The gradient of an embedding table, in Triton.
 
 In: gradients of looked-up rows, in the order of their words. Out: their sums for each word, the same bits every time.
 """

@@ -1,6 +1,6 @@
-"""The element-wise halves of an LSTM's step on a GPU, compiled by Triton.
+"""The element-wise parts of an LSTM's step, in Triton.
 
-In: tensors of one time step. Out: the same, written into tensors that are given.
+In: tensors of one time step. Out: results, written into tensors that the caller gives.
 """
 
 import torch
@@ -24,7 +24,7 @@ def scale_back(grad_scaled: torch.Tensor, lam: torch.Tensor, grad_narrow: torch.
     )
 
 
-def close_gates(
+def lstm_gates_forward(
     projected: torch.Tensor,
     recurrent: torch.Tensor,
     cell: torch.Tensor,
@@ -34,13 +34,13 @@ def close_gates(
 ) -> None:
     """projected (B, 4, D) + recurrent (4, B, D, any strides) and c (B, D) -> gates (4, B, D), next c and h (B, D)."""
     batch, hidden = cell.shape
-    _close_gates[_grid(cell)](
+    _lstm_gates_forward[_grid(cell)](
         projected, recurrent, cell, activations, next_cell, state, batch * hidden, hidden,
         recurrent.stride(0), recurrent.stride(1), block=_BLOCK,
     )  # fmt: skip
 
 
-def open_gates(
+def lstm_gates_backward(
     grad: torch.Tensor,
     grad_h: torch.Tensor,
     grad_c: torch.Tensor,
@@ -51,7 +51,7 @@ def open_gates(
 ) -> None:
     """Gradients of h from outside and from the next step, and of c (changed in place) -> of the gates (4, B, D)."""
     batch, hidden = cell.shape
-    _open_gates[_grid(cell)](
+    _lstm_gates_backward[_grid(cell)](
         grad, grad_h, grad_c, activations, cell, next_cell, grad_gates, batch * hidden, hidden,
         grad_gates.stride(0), grad_gates.stride(1), block=_BLOCK,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def _tanh(x):
 
 
 @triton.jit
-def _close_gates(
+def _lstm_gates_forward(
     projected, recurrent, cell, activations, next_cell, state, size, hidden, gate_stride, row_stride,
     block: tl.constexpr,
 ):  # fmt: skip
@@ -121,7 +121,7 @@ def _close_gates(
 
 
 @triton.jit
-def _open_gates(
+def _lstm_gates_backward(
     grad, grad_h, grad_c, activations, cell, next_cell, grad_gates, size, hidden, gate_stride, row_stride,
     block: tl.constexpr,
 ):  # fmt: skip

@@ -1,21 +1,17 @@
-"""The kernels that keep recurrent weights on the chip against single steps and torch's LSTM in float64."""
+"""The Hopper backend's LSTMs against single steps and torch's LSTM in float64."""
 
-import copy
 import ctypes
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
 import kernel_stand_ins
 import pytest
 import torch
-from conftest import build_small_model, random_batch
 
-from exadec.config import VARIANTS
-from exadec.corpus.vocabulary import PAD
-from exadec.model import fused
 from exadec.model.adaptive import RecurrentCell
+from exadec.model.backends.choice import pick_device
+from exadec.model.backends.hopper import launch, lstm
+from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.encoder import BiLstmEncoder
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
@@ -33,19 +29,19 @@ def clusters(hidden: int, rank: int) -> int:
 
 @pytest.mark.parametrize(("hidden", "rank"), SIZES)
 def test_source_compiles_for_all_sizes_in_use(hidden: int, rank: int) -> None:
-    if fused._find_compiler() is None:
+    if launch.find_compiler() is None:
         nvrtc = pytest.importorskip("nvidia.cu13", reason="NVRTC is not installed")
         folder = Path(next(iter(nvrtc.__path__))) / "lib"
         ctypes.CDLL(str(next(folder.glob("libnvrtc-builtins.so.*"))), mode=ctypes.RTLD_GLOBAL)
         ctypes.CDLL(str(folder / "libnvrtc.so.13"), mode=ctypes.RTLD_GLOBAL)
-        fused._find_compiler.cache_clear()
-    layout = fused.Layout(hidden, rank, clusters(hidden, rank), 16)
-    assert len(fused.compile_kernels(layout)) > 10_000
+        launch.find_compiler.cache_clear()
+    layout = launch.Layout(hidden, rank, clusters(hidden, rank), 16)
+    assert len(launch.compile_kernels(layout)) > 10_000
 
 
 @pytest.mark.parametrize(("hidden", "rank"), SIZES)
 def test_layouts_cover_all_units_and_fit_on_the_chip(hidden: int, rank: int) -> None:
-    layout = fused.Layout(hidden, rank, clusters(hidden, rank), 16)
+    layout = launch.Layout(hidden, rank, clusters(hidden, rank), 16)
     assert hidden <= layout.cluster * layout.units < hidden + 8 * layout.cluster + 16
     assert layout.cluster * layout.units % 16 == 0
     if rank:
@@ -54,35 +50,19 @@ def test_layouts_cover_all_units_and_fit_on_the_chip(hidden: int, rank: int) -> 
         assert layout.shared_bytes(kernel) <= LIMIT
 
 
-def test_missing_compiler_is_said_once_and_done_without(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(name: str) -> None:
-        raise OSError(name)
-
-    monkeypatch.setattr(fused.ctypes, "CDLL", refuse)
-    fused._find_compiler.cache_clear()
-    with caplog.at_level("INFO"):
-        assert [fused._find_compiler() for _ in range(2)] == [None, None]
-    assert len(caplog.records) == 1
-    fused._find_compiler.cache_clear()
-
-
-def test_cpu_does_without_kernels() -> None:
-    x = torch.randn(2, 3, 256)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not fused.plain_fits(x, 256)
-        assert not fused.adaptive_fits(x, 256, 256)
-
-
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=ON_GPU)])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the kernels run; on a CPU stand-ins take their place, for what surrounds them to be tested there, too."""
+    """Where the kernels run. On a CPU stand-ins take their place, so that the code around them is tested there, too."""
+    pytest.importorskip("triton", reason="Triton is not installed")
     if request.param == "cpu":
-        monkeypatch.setattr(fused, "_launch", kernel_stand_ins.launch)
-        monkeypatch.setattr(fused, "_fits", lambda x, hidden: x.dtype == torch.float32)
-        monkeypatch.setattr(fused, "lay_out", lambda *sizes: fused.Layout(8, 0, 1, 16))
+        kernel_stand_ins.use(monkeypatch)
     return str(request.param)
+
+
+def hopper() -> Backend:
+    from exadec.model.backends.hopper import HopperBackend  # Triton, which is not installed everywhere
+
+    return HopperBackend(pick_device())
 
 
 def limit(device: str, batch: int, steps: int) -> tuple[int, int]:
@@ -124,10 +104,10 @@ def test_decoder_and_all_gradients_equal_single_steps(
     torch.manual_seed(0)
     batch, steps = limit(device, batch, steps)
     inputs = hidden + 8
-    reference = RecurrentCell("lstm", inputs, hidden, linear, rank, groups).double()
+    reference = RecurrentCell("lstm", inputs, hidden, linear, rank).double()
     with torch.no_grad():
         reference.B.normal_(std=0.1)
-    cell = RecurrentCell("lstm", inputs, hidden, linear, rank, groups).to(device)
+    cell = RecurrentCell("lstm", inputs, hidden, linear, rank).to(device)
     cell.load_state_dict(reference.state_dict())
     values = [torch.randn(batch, steps, inputs), torch.randn(batch, hidden), torch.randn(batch, hidden)]
     if rank:
@@ -141,9 +121,7 @@ def test_decoder_and_all_gradients_equal_single_steps(
     ):
         x, h, c, *rest = leaves
         lam = rest[0] if rest else None
-        with torch.autocast(device, torch.bfloat16, enabled=one is cell):
-            prepared = one.prepare(x, lam)
-            hidden_states = one.read(prepared, h, c, lam)
+        hidden_states = (hopper() if one is cell else REFERENCE).unroll(one, x, lam)((h, c))
         if one is cell:
             assert hidden_states.dtype == torch.bfloat16, "the kernels were not used"
         loss = (hidden_states.double() * wanted.to(hidden_states.device)).sum()
@@ -180,8 +158,7 @@ def test_encoder_and_all_gradients_equal_torch(
     results = []
     for one, place in ((reference, "cpu"), (encoder, device)):
         x = value.to(place, torch.float64 if one is reference else torch.float32).requires_grad_()
-        with torch.autocast(place, torch.bfloat16, enabled=one is encoder):
-            positions, last = one(x, lengths.to(place))
+        positions, last = one(x, lengths.to(place), hopper() if one is encoder else REFERENCE)
         if one is encoder:
             assert last.dtype == torch.bfloat16, "the kernels were not used"
         loss = (positions.double() * wanted.to(place)).sum() + (last.double() * wanted_last.to(place)).sum()
@@ -212,37 +189,10 @@ def test_dropout_and_residual_are_those_of_the_formula(device: str, copies: int)
 
     our_x = x.to(device).requires_grad_()
     weights = [parameter.detach().float().to(device) for lstm in lstms for parameter in lstm.parameters()]
-    states, _ = fused.PlainLayer.apply(our_x, mask.float().to(device), True, lengths.to(device), None, None, *weights)
+    states, _ = lstm.PlainLayer.apply(our_x, mask.float().to(device), True, lengths.to(device), None, None, *weights)
     (grad,) = torch.autograd.grad((states.double() * wanted.to(device)).sum(), our_x)
     assert error(states, exact.detach()) < 0.01
     assert error(grad, exact_grad) < 0.01
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_whole_model_and_all_gradients_equal_the_reference(device: str, variant: str) -> None:
-    switches = VARIANTS[variant]
-    reference = build_small_model(**switches, hidden=64, embedding=64, exemplar_hidden=32)
-    model = copy.deepcopy(reference).to(device, torch.float32)
-    batch = random_batch(9, copy_exemplar=switches["attend_exemplar"])
-    words = batch.target_output != PAD
-
-    results = []
-    for one, place in ((reference, "cpu"), (model, device)):
-        with (
-            torch.autocast(place, torch.bfloat16, enabled=one is model),
-            mock.patch.object(fused, "_launch", wraps=fused._launch) as launch,
-        ):
-            log_probs = one(batch.to(torch.device(place)))[words.to(place)]
-            (-log_probs.sum()).backward()
-        gradients = [parameter.grad for parameter in one.parameters() if parameter.grad is not None]
-        assert not share_memory(gradients)
-        results.append([log_probs, *gradients])
-    exact, found = results
-    launched = Counter(call.args[0] for call in launch.call_args_list)  # by the second of the two
-    assert launched["adaptive_forward"] == switches["adaptive"]
-    layers_of_encoders = 2 + (variant != "seq2seq")
-    assert launched["plain_forward"] == layers_of_encoders + (not switches["adaptive"])
-    assert worst(found, [tensor.detach() for tensor in exact]) < 0.02
 
 
 @pytest.mark.cuda
@@ -255,8 +205,7 @@ def test_same_inputs_give_the_same_bits() -> None:
     lam.requires_grad_()
 
     def run() -> list[torch.Tensor]:
-        with torch.autocast("cuda", torch.bfloat16):
-            states = cell.read(cell.prepare(x, lam), h, h, lam)
+        states = hopper().unroll(cell, x, lam)((h, h))
         return [states, *torch.autograd.grad(states.float().square().sum(), [lam, *cell.parameters()])]
 
     first = run()

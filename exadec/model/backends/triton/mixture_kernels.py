@@ -1,4 +1,4 @@
-"""The copy mixture of known words on a GPU, compiled by Triton.
+"""The copy mixture of known words, in Triton.
 
 In: log p of generating each word, the gate, attention, the words of the memory. Out: log p, or gradients.
 """

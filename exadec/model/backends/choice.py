@@ -1,0 +1,84 @@
+"""Which backend trains a model.
+
+In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason why not.
+"""
+
+import logging
+from importlib.util import find_spec
+
+import torch
+
+from exadec.config import ModelConfig
+from exadec.errors import InputError
+from exadec.model.backends.reference import REFERENCE, Backend
+
+logger = logging.getLogger(__name__)
+
+
+def pick_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def choose_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> Backend:
+    """The backend of that name, refused with the reason where it cannot run; for `auto` the fastest that can."""
+    obstacles = {
+        "hopper": _obstacle_to_triton(device) or _obstacle_to_hopper(device, precision, config),
+        "triton": _obstacle_to_triton(device),
+        "reference": "",
+    }
+    if wanted == "auto":
+        name = next(name for name, obstacle in obstacles.items() if not obstacle)
+    elif obstacles[wanted]:
+        raise InputError(f"`training.backend` is {wanted}, but {obstacles[wanted]}. Leave it at auto.")
+    else:
+        name = wanted
+    if device.type == "cuda" and wanted == "auto" and name != "hopper":
+        logger.info("backend %s on %s: hopper would be faster, but %s.", name, device, obstacles["hopper"])
+    else:
+        logger.info("backend %s on %s.", name, device)
+    return _build(name, device)
+
+
+def _build(name: str, device: torch.device) -> Backend:
+    # Triton comes with torch for CUDA, and only there.
+    if name == "hopper":
+        from exadec.model.backends.hopper import HopperBackend
+
+        return HopperBackend(device)
+    if name == "triton":
+        from exadec.model.backends.triton import TritonBackend
+
+        return TritonBackend(device)
+    return REFERENCE
+
+
+def _obstacle_to_triton(device: torch.device) -> str:
+    """Why the Triton backend cannot run; empty if it can."""
+    if device.type != "cuda":
+        return "there is no CUDA GPU here"
+    if find_spec("triton") is None:
+        return "Triton is not installed (torch for CUDA brings it along)"
+    return ""
+
+
+def _obstacle_to_hopper(device: torch.device, precision: torch.dtype, config: ModelConfig) -> str:
+    """Why the Hopper backend cannot run on a CUDA GPU; empty if it can."""
+    from exadec.model.backends.hopper.launch import LARGEST, find_compiler
+
+    major, minor = torch.cuda.get_device_capability(device)
+    if (major, minor) != (9, 0):
+        return f"the GPU has compute capability {major}.{minor}, and its kernels are for 9.0 (H100, H200)"
+    if precision != torch.bfloat16:
+        return "its kernels compute in bfloat16, and `training.precision` asks for float32"
+    sizes = {"hidden": config.hidden, "exemplar_hidden": config.exemplar_hidden}
+    if config.adaptive:
+        sizes["rank"] = config.rank or config.hidden
+    for key, size in sizes.items():
+        if size > LARGEST or size % 4:
+            return f"its kernels need `model.{key}` to be a multiple of 4 and at most {LARGEST}, and it is {size}"
+    if config.embedding % 4:
+        return f"its kernels need `model.embedding` to be a multiple of 4, and it is {config.embedding}"
+    if find_compiler() is None:
+        return "NVRTC, the compiler that comes with torch for CUDA, was not found"
+    return ""

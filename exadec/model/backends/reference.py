@@ -1,0 +1,143 @@
+"""The reference backend: plain PyTorch, which runs anywhere and is what the others are tested against.
+
+In: tensors and weights of the model. Out: the same mathematics as the paper's, differentiable by autograd.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch.nn import functional
+
+from exadec.corpus.vocabulary import PAD
+from exadec.model.adaptive import FixedLinear, RecurrentCell
+from exadec.model.backends.softmax import Rows, chunked_log_probability
+from exadec.model.cells import LSTM, State
+
+SMALLEST = 1e-30
+"""Stands for a probability of zero where its logarithm is taken."""
+
+Unrolled = Callable[[State], torch.Tensor]
+"""All time steps but for the first state: state (B, D) each -> hidden states (B, T, D)."""
+
+One = TypeVar("One")
+Other = TypeVar("Other")
+
+
+class Backend:
+    """What a model asks of its backend. This class answers in plain PyTorch; others override what they do faster."""
+
+    name = "reference"
+    captured = False
+    """Whether training steps have static shapes and are captured as CUDA graphs."""
+
+    def lookup(self, table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Rows of a table: (V, E), (...) -> (..., E)."""
+        return functional.embedding(ids, table)
+
+    def bilstm_layer(
+        self,
+        x: torch.Tensor,
+        lengths: torch.Tensor,
+        weights: Sequence[Sequence[torch.Tensor]],
+        *,
+        mask: torch.Tensor | None,
+        residual: bool,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """One layer of two LSTMs; the second reads each text from its last word to its first.
+
+        x (2, B, S, E), or (1, B, S, E) for both, times the dropout mask (2, B, 1, E) if any; `weights` are torch's four
+        of each LSTM. Gives the states (2, B, S, D), with x added if `residual`, and the states after the last word read
+        (2, B, D), without it. Positions behind the end of a text hold anything.
+        """
+        own = x.expand(2, -1, -1, -1)
+        ahead, back = own if mask is None else own * mask  # (B, S, E) each
+        zeros = x.new_zeros(len(ahead), weights[0][1].shape[1])  # (B, D)
+        ahead, back = self.lstms([ahead, reverse_padded(back, lengths)], [(zeros, zeros)] * 2, weights)
+        end = (lengths - 1)[:, None, None].expand(-1, 1, ahead.shape[2])  # (B, 1, D)
+        last = torch.stack([states.gather(1, end).squeeze(1) for states in (ahead, back)])
+        states = torch.stack([ahead, reverse_padded(back, lengths)])
+        return states + own if residual else states, last
+
+    def lstms(
+        self, inputs: Sequence[torch.Tensor], first: Sequence[State], weights: Sequence[Sequence[torch.Tensor]]
+    ) -> Sequence[torch.Tensor]:
+        """Ordinary LSTMs from left to right: inputs (B, T, E), h and c (B, D), torch's four weights -> (B, T, D)."""
+        return [_lstm(*parts) for parts in zip(inputs, first, weights, strict=True)]
+
+    def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
+        """All steps over known inputs (B, T, inputs) with λ (B, 1 or G, R), as far as they need no first state."""
+        if cell.cell == LSTM and isinstance(cell.Q, FixedLinear):
+            return lambda state: self.lstms([x], [state], [plain_weights(cell)])[0]
+        projected = cell.project(x, lam)  # (B, T, G, D)
+
+        def run(state: State) -> torch.Tensor:
+            outputs = []
+            for step in projected.unbind(1):
+                state = cell.step(step, state, lam)
+                outputs.append(state[0])
+            return torch.stack(outputs, dim=1)
+
+        return run
+
+    def log_probability(
+        self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
+    ) -> torch.Tensor:
+        """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T); anything at padding."""
+        words = targets != PAD
+        found = chunked_log_probability(x[words], weight, bias, targets[words], Rows())
+        return found.new_zeros(targets.shape).masked_scatter(words, found)
+
+    def mix_targets(
+        self,
+        generated: torch.Tensor,
+        gate: torch.Tensor,
+        weights: torch.Tensor,
+        targets: torch.Tensor,
+        ids: torch.Tensor,
+        size: int,
+    ) -> torch.Tensor:
+        """log p of the given words alone, (B, T), under the copy mixture, which is never built over all X words.
+
+        `generated` (B, T) is their log p of being generated, `gate` (B, T) the gate's logit, `weights` (B, T, M) the
+        attention over the words `ids` (B, M), `size` that of the vocabulary.
+        """
+        generated = generated.masked_fill(targets >= size, -torch.inf)
+        matches = ids[:, None] == targets[:, :, None]  # (B, T, M)
+        copied = (weights * matches).sum(dim=2).clamp_min(SMALLEST).log()  # (B, T)
+        return torch.logaddexp(functional.logsigmoid(gate) + generated, functional.logsigmoid(-gate) + copied)
+
+    def overlap(self, first: Callable[[], One], second: Callable[[], Other]) -> tuple[One, Other]:
+        """Both results; a backend may compute them at the same time."""
+        return first(), second()
+
+
+REFERENCE = Backend()
+
+
+def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Each sequence back to front; the padding stays where it is."""
+    positions = torch.arange(x.shape[1], device=x.device)  # (S,)
+    mirrored = lengths[:, None] - 1 - positions  # (B, S)
+    index = torch.where(mirrored >= 0, mirrored, positions)
+    return x.gather(1, index[:, :, None].expand_as(x))
+
+
+def plain_weights(cell: RecurrentCell) -> list[torch.Tensor]:
+    """torch's four tensors of an LSTM that does not adapt; the constant offset is the second bias."""
+    assert isinstance(cell.Q, FixedLinear)
+    assert isinstance(cell.P, FixedLinear)
+    return [part.flatten(0, 1) for part in (cell.Q.weight, cell.P.weight, cell.B, cell.offset)]
+
+
+def _lstm(x: torch.Tensor, state: State, weights: Sequence[torch.Tensor]) -> torch.Tensor:
+    """torch's LSTM in the precision of its weights: (B, T, E) -> (B, T, D)."""
+    # One piece of memory: cuDNN would gather the weights at each call, and warn each time.
+    together = torch.cat([weight.flatten() for weight in weights])
+    parts = together.split([weight.numel() for weight in weights])
+    views = [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
+    # Autocast would run cuDNN's LSTM in float16, whatever type it is asked for, and nobody scales the loss for that.
+    with torch.autocast(x.device.type, enabled=False):
+        first = tuple(part.to(together.dtype)[None] for part in state)
+        states: torch.Tensor = torch.lstm(x.to(together.dtype), first, views, True, 1, 0.0, True, False, True)[0]
+    return states

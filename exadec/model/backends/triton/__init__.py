@@ -1,0 +1,82 @@
+"""The Triton backend: any CUDA GPU, in float32 or bfloat16.
+
+In: the calls of `Backend`. Out: the same results by fewer launches, with static shapes, so that steps can be captured.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from exadec.model.adaptive import FactoredLinear, RecurrentCell
+from exadec.model.backends import streams
+from exadec.model.backends.reference import Backend, One, Other, Unrolled
+from exadec.model.backends.softmax import autocast_dtype, chunked_log_probability
+from exadec.model.backends.triton.lookup import Lookup
+from exadec.model.backends.triton.lstm import AdaptiveLstm, PlainLstms
+from exadec.model.backends.triton.mixture import MixTargets
+from exadec.model.backends.triton.softmax_kernels import TritonRows
+from exadec.model.cells import LSTM, State
+
+
+class TritonBackend(Backend):
+    """Kernels written in Triton, and cuDNN for LSTMs in float32 that do not adapt."""
+
+    name = "triton"
+    captured = True
+
+    def __init__(self, device: torch.device):
+        self.device = device
+
+    def lookup(self, table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        rows: torch.Tensor = Lookup.apply(table, ids)
+        return rows
+
+    def lstms(
+        self, inputs: Sequence[torch.Tensor], first: Sequence[State], weights: Sequence[Sequence[torch.Tensor]]
+    ) -> Sequence[torch.Tensor]:
+        x = torch.stack(list(inputs))  # (N, B, T, E)
+        if autocast_dtype(x) != torch.bfloat16:
+            return super().lstms(inputs, first, weights)  # in float32 cuDNN is faster
+        h, c = (torch.stack(part) for part in zip(*first, strict=True))  # (N, B, D)
+        of_inputs, of_states, *biases = (torch.stack(part) for part in zip(*weights, strict=True))
+        projected = torch.baddbmm(
+            (biases[0] + biases[1])[:, None].bfloat16(),
+            x.flatten(1, 2).bfloat16(),
+            of_inputs.bfloat16().transpose(1, 2),
+        )  # (N, B·T, 4D)
+        states: torch.Tensor = PlainLstms.apply(projected.unflatten(1, x.shape[1:3]), h, c, of_states)
+        return states.unbind(0)
+
+    def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
+        P = cell.P  # noqa: N806 - the paper's name
+        if cell.cell != LSTM or not isinstance(P, FactoredLinear):
+            return super().unroll(cell, x, lam)
+        projected, dtype = cell.project(x, lam), autocast_dtype(x)
+        return lambda state: AdaptiveLstm.apply(projected, *state, P.V, P.U, lam, dtype)
+
+    def log_probability(
+        self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
+    ) -> torch.Tensor:
+        found = chunked_log_probability(x.flatten(0, 1), weight, bias, targets.flatten(), TritonRows())
+        return found.view(targets.shape)
+
+    def mix_targets(
+        self,
+        generated: torch.Tensor,
+        gate: torch.Tensor,
+        weights: torch.Tensor,
+        targets: torch.Tensor,
+        ids: torch.Tensor,
+        size: int,
+    ) -> torch.Tensor:
+        mixed: torch.Tensor = MixTargets.apply(generated, gate, weights, targets, ids, size)
+        return mixed
+
+    def overlap(self, first: Callable[[], One], second: Callable[[], Other]) -> tuple[One, Other]:
+        """`first` runs on a second stream; of its results, tensors may be used by the backward pass of this one."""
+        with streams.second_stream(self.device):
+            aside = first()
+        here = second()
+        made = aside if isinstance(aside, tuple) else (aside,)
+        streams.wait_for(self.device, *(part for part in made if isinstance(part, torch.Tensor)))
+        return aside, here

@@ -1,0 +1,42 @@
+"""The copy mixture of known words in one launch each way.
+
+In: log p of generating each word, the gate, attention, the words of the memory. Out: log p, and gradients.
+"""
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from exadec.model.backends.reference import SMALLEST
+from exadec.model.backends.triton.mixture_kernels import differentiate, mix
+
+
+class MixTargets(torch.autograd.Function):
+    """`Backend.mix_targets`, in float32."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        generated: torch.Tensor,
+        gate: torch.Tensor,
+        weights: torch.Tensor,
+        targets: torch.Tensor,
+        ids: torch.Tensor,
+        size: int,
+    ) -> torch.Tensor:
+        generated, gate, weights = generated.contiguous(), gate.contiguous(), weights.contiguous()
+        targets, ids = targets.contiguous(), ids.contiguous()
+        mixed, copied = mix(generated, gate, weights, targets, ids, size, SMALLEST)
+        ctx.save_for_backward(generated, gate, weights, targets, ids, mixed, copied)
+        ctx.size = size
+        return mixed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        generated, gate, weights, targets, ids, mixed, copied = ctx.saved_tensors
+        grads = differentiate(
+            grad.contiguous(), generated, gate, weights, targets, ids, mixed, copied, ctx.size, SMALLEST
+        )
+        return *grads, None, None, None

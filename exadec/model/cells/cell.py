@@ -1,0 +1,31 @@
+"""What a recurrent cell is, apart from its weights.
+
+In: gates from the input and from the state before. Out: the next state.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+State = tuple[torch.Tensor, ...]
+"""The recurrent state, (N, D) each; the hidden state h comes first."""
+
+Update = Callable[[torch.Tensor, torch.Tensor, State], State]
+"""(input half of the gates (N, G, D), recurrent half (N, G, D), state) -> next state."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of cell. The weights around it, adaptive or fixed, are the same for every kind."""
+
+    name: str
+    offsets: tuple[float, ...]
+    """A constant for each gate, added to its bias; as many as there are gates."""
+    states: int
+    """How many vectors the state has."""
+    update: Update
+
+    @property
+    def gates(self) -> int:
+        return len(self.offsets)
