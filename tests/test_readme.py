@@ -85,7 +85,9 @@ def test_all_files_are_installed() -> None:
     assert {path for path in files if path.suffix not in (".py", ".pyc")} == named
 
 
-@pytest.mark.parametrize("command", filter(is_runnable, commands()), ids=lambda command: " ".join(command.split()[:6]))
+@pytest.mark.parametrize(
+    "command", [*filter(is_runnable, commands())], ids=lambda command: " ".join(command.split()[:6])
+)
 def test_command_works(newcomer: Path, command: str) -> None:
     done = run(["bash", "-o", "pipefail", "-c", command], newcomer)
     assert done.returncode == 0, done.stderr
