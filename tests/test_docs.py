@@ -16,7 +16,9 @@ from exadec.cli import app
 from exadec.config import VARIANTS, Config, known_keys
 
 ROOT = Path(__file__).parent.parent
-PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"_build", "api"} & set(page.parts)]
+DOCS = ROOT / "docs"
+BUILT = ("_build", "api")
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in BUILT]
 TOP_LEVEL = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 TEXT = (ROOT / "docs" / "paper_map.md").read_text("utf-8")
 SPANS = list(dict.fromkeys(re.findall(r"`([^`\n]+)`", TEXT)))
@@ -64,16 +66,21 @@ def test_links_resolve(page: Path) -> None:
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
-    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    index = (DOCS / "index.md").read_text("utf-8")
     entries = [line for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL) for line in tree.splitlines()]
     listed = [entry for entry in entries if entry and not entry.startswith((":", "api/"))]
-    found = [str(page.relative_to(ROOT / "docs").with_suffix("")) for page in PAGES]
+    found = [str(page.relative_to(DOCS).with_suffix("")) for page in PAGES]
     assert sorted([*listed, "index"]) == sorted(found)
+
+
+def test_every_file_of_tests_has_a_subject() -> None:
+    listed = re.findall(r"`(test_\w+\.py)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
 
 
 def test_tree_lists_every_module() -> None:
     """Folders by their indentation, so that two modules of the same name are told apart."""
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    page = (DOCS / "architecture.md").read_text("utf-8")
     (tree,) = re.findall(r"```text\nexadec/\n(.*?)```", page, re.DOTALL)
     listed: list[Path] = []
     folders: list[str] = []
