@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint cuda clean
+.PHONY: demo test lint cuda docs clean
 
 demo: .venv/installed
 	$(BIN)/exadec demo
@@ -15,12 +15,16 @@ lint: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Pages and API reference, in docs/_build/html. Warnings are errors.
+docs: .venv/documenting
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 # The tests that need a GPU, against the CPU reference.
 cuda:
 	python3 -m pytest -q -m cuda
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo docs/_build docs/api
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -31,4 +35,8 @@ clean:
 
 .venv/developing: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ .venv/installed
+
+.venv/documenting: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@ .venv/installed

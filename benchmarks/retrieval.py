@@ -1,6 +1,6 @@
-"""The exemplar join against sparse_dot_topn and brute force, its growth, its memory, the latency of a search.
+"""Measures the exemplar join: against sparse_dot_topn, its growth, its memory, and the latency of one search.
 
-In: a corpus of records; once its words are counted, a GPU's machine needs the counts alone. Out: JSON, a page, a plot.
+In: a corpus of records. Once its words are counted, the counts are enough. Out: JSON, a page, a plot.
 
     python benchmarks/retrieval.py count data/news/train.jsonl.xz work/news-rows.npz
     python benchmarks/retrieval.py cpu work/news-rows.npz          sizes 50K, 100K, 300K and all, with sparse_dot_topn
@@ -9,7 +9,7 @@ In: a corpus of records; once its words are counted, a GPU's machine needs the c
     python benchmarks/retrieval.py features data/news data/movies data/e2e
     python benchmarks/retrieval.py page                            docs/results/retrieval.md from the JSON
 
-Each part writes docs/results/retrieval/PART.json; parts may run on different machines, rivals always in one run.
+Each part writes docs/results/retrieval/PART.json. Parts may run on different machines; rivals always run together.
 """
 
 import argparse
@@ -38,7 +38,7 @@ SIZES = (50_000, 100_000, 300_000)
 CHECKED = 5_000
 """Queries whose neighbours are compared with those of a rival."""
 TIMED_BY_RIVAL = 5_000
-"""Queries that sparse_dot_topn is timed on; its time is scaled up to all of them."""
+"""Queries that sparse_dot_topn is timed on; its time is then scaled up to all queries."""
 GIGAWORD = (3_803_957, 31.4)
 """Training pairs of the paper's largest corpus, and mean tokens of its sources."""
 
@@ -84,7 +84,7 @@ def resample(rows: Rows, size: int, tokens: float, seed: int = 1) -> Rows:
 
 
 def sample_rows(rows: Rows, size: int) -> Rows:
-    """So many rows of all, in their order, by a fixed seed."""
+    """A sample of the rows by a fixed seed, in their order."""
     if size >= len(rows):
         return rows
     return rows.take(np.sort(np.random.default_rng(size).choice(len(rows), size, replace=False)))
@@ -231,7 +231,7 @@ def latency(train: Path, held_out: Path, searches: int = 2_000) -> dict[str, Any
 
 
 def features(folders: list[Path]) -> list[dict[str, Any]]:
-    """ROUGE F1 of the exemplar of each development instance against its references, by what is counted and how."""
+    """ROUGE F1 of development instances' exemplars against the references, for each way of counting."""
     results = []
     for folder in folders:
         train = list(read_records(folder / "train.jsonl.xz"))

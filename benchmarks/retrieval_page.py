@@ -1,6 +1,6 @@
-"""The page of retrieval's measurements.
+"""Writes the page on the speed of retrieval.
 
-In: the JSON that `retrieval.py` leaves. Out: docs/results/retrieval.md and a plot of time against the number of rows.
+In: the JSON files that `retrieval.py` writes. Out: docs/results/retrieval.md and a plot of time against the number of rows.
 """
 
 import json
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def write_page(folder: Path) -> None:
-    """Write the page from whichever parts there are."""
+    """Write the page from the parts that were measured."""
     parts = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
     series = {}
     if "cpu" in parts:
@@ -50,9 +50,9 @@ def draw_growth(series: dict[str, list[tuple[int, float]]], exponents: dict[str,
 def _head() -> Iterator[str]:
     yield "# Retrieval, measured"
     yield ""
-    yield "Written by `python benchmarks/retrieval.py page` from the JSON files in `docs/results/retrieval/`; the docstring of"
-    yield "`benchmarks/retrieval.py` has the command behind each of them. Rows are the bags of words (raw counts) of real news"
-    yield "lead sentences, joined with themselves: the nearest other row of each, exactly."
+    yield "How long does it take to find the nearest other text of every text, exactly? Rows are the bags of words (raw counts) of"
+    yield "real news lead sentences, joined with themselves. `python benchmarks/retrieval.py page` writes this page from the JSON"
+    yield "files in `docs/results/retrieval/`; the docstring of `benchmarks/retrieval.py` has the command for each of them."
     yield ""
 
 
@@ -61,9 +61,9 @@ def _cpu(parts: dict[str, Any]) -> Iterator[str]:
         return
     yield f"## CPU, {parts['cpu']['cores']} cores, against sparse_dot_topn"
     yield ""
-    yield "Both in one run, with all cores. Our time includes arranging the candidates. `sparse_dot_topn` has no self-exclusion,"
-    yield "so it is asked for the two best; it is timed on the queries checked, and its time scaled up to all rows (it takes"
-    yield "queries one by one). Peak memory is that of the whole process, the rival's matrices included."
+    yield "Both in the same run, with all cores. Our time includes arranging the candidates. `sparse_dot_topn` cannot exclude a"
+    yield "row from its own result, so it is asked for the two best. It takes queries one by one, so it is timed on the queries"
+    yield "checked, and the time is scaled up to all rows. Peak memory is that of the whole process, with the rival's matrices."
     yield ""
     yield "| rows | exadec, s | sparse_dot_topn, s | ratio | scores within 1e-6 | same row | another row of equal score | peak, GB |"
     yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
@@ -75,7 +75,7 @@ def _cpu(parts: dict[str, Any]) -> Iterator[str]:
             f"{agreement['other_id_of_equal_score']:.2%} | {join['peak_gigabytes']:.2f} |"
         )
     yield ""
-    yield "Where scores are equal, ours is the row with the lowest number, and the rival's any of them."
+    yield "Among equal scores, exadec takes the row with the lowest number, and the rival any of them."
     yield ""
 
 
@@ -84,8 +84,8 @@ def _gpu(parts: dict[str, Any]) -> Iterator[str]:
         return
     yield f"## GPU: one {parts['gpu']['device']}"
     yield ""
-    yield "From rows in the machine's memory to neighbours in the machine's memory. Two runs of each size; the kernels were"
-    yield f"compiled before ({parts['gpu']['compiling_seconds']:.1f} s, once a machine). Checked against the CPU on sampled queries, bit for bit."
+    yield "From rows in the host's memory to neighbours in the host's memory. Two runs of each size; the kernels were compiled"
+    yield f"before ({parts['gpu']['compiling_seconds']:.1f} s, once a machine). Sampled queries are compared with the CPU bit for bit."
     yield ""
     yield "| rows | terms a row | seconds | GPU memory, GB | checked | same row as CPU | same score as CPU |"
     yield "|---:|---:|---:|---:|---:|---:|---:|"
@@ -97,8 +97,8 @@ def _gpu(parts: dict[str, Any]) -> Iterator[str]:
             f"{join['same_score_as_cpu']:.2%} |"
         )
     yield ""
-    yield "Resampled: as many rows as the paper's Gigaword has training pairs, with the lengths of the news rows scaled to"
-    yield "Gigaword's mean of 31.4 tokens, and words drawn independently by their frequency in news."
+    yield "*Resampled* has as many rows as the paper's Gigaword has training pairs. Lengths are those of news, scaled to Gigaword's"
+    yield "mean of 31.4 tokens; words are drawn independently by their frequency in news."
     yield ""
 
 
@@ -120,8 +120,8 @@ def _latency(parts: dict[str, Any]) -> Iterator[str]:
     facts = parts["latency"]
     yield "## One search"
     yield ""
-    yield f"`BowIndex` over {facts['rows']:,} rows on disk, opened memory-mapped, {facts['searches']:,} held-out sentences one after"
-    yield "another in one thread of the CPU; from the text to ids and similarities."
+    yield f"`BowIndex` over {facts['rows']:,} rows on disk, memory-mapped. {facts['searches']:,} held-out sentences, one after"
+    yield "another on one CPU thread; from the text to ids and similarities."
     yield ""
     yield "| | p50, ms | p99, ms | slowest, ms |"
     yield "|---|---:|---:|---:|"
@@ -131,7 +131,7 @@ def _latency(parts: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         f"Building takes {facts['build_seconds']:.0f} s (nearly all of it counting words), saving {facts['save_seconds']:.1f} s, "
-        f"opening {facts['open_seconds']:.1f} s; the index has {facts['megabytes']:.0f} MB."
+        f"opening {facts['open_seconds']:.1f} s; the index takes {facts['megabytes']:.0f} MB."
     )
     yield ""
 
@@ -141,9 +141,9 @@ def _features(parts: dict[str, Any]) -> Iterator[str]:
         return
     yield "## What is counted, and how"
     yield ""
-    yield "ROUGE F1 of the retrieved exemplar itself against the references of the development set: how much of the answer, or"
-    yield "of its manner, retrieval alone brings. Words are lower-cased; pieces are those of a byte-pair encoding learnt on the"
-    yield "training data (25,000 types for news, 8,000 for the others), cased."
+    yield "How much of the answer, or of its manner, does retrieval alone bring? ROUGE F1 of the retrieved exemplar itself against the"
+    yield "references of the development set. Words are lower-cased. Pieces are cased, from a byte-pair encoding learnt on the"
+    yield "training data (25,000 types for news, 8,000 for the others)."
     yield ""
     yield "| data | counted | weighting | ROUGE-1 | ROUGE-2 | ROUGE-L | mean cosine | without exemplar |"
     yield "|---|---|---|---:|---:|---:|---:|---:|"

@@ -1,11 +1,11 @@
-"""Own ROUGE against the package rouge-score and the official Perl script, side by side in one run.
+"""Our ROUGE against the package rouge-score and the official Perl script, side by side in one run.
 
 In: a number of pairs and a seed, or two files with a text per line. Out: a table of seconds, ratio, largest difference.
 
     python benchmarks/rouge.py [--pairs 20000] [--perl-pairs 2000] [--seed 1] [--hypotheses FILE --references FILE]
 
-Each line compares the dialect of the same name, so that the numbers must agree too. The Perl script takes time in
-proportion to the pairs, so it gets fewer of them, and its seconds are scaled up.
+Each line compares the dialect of the same name, so the scores must agree, too. The Perl script takes time in
+proportion to the number of pairs, so it gets fewer of them, and its time is scaled up.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def headlines(count: int, seed: int) -> tuple[list[str], list[str]]:
 def time_own(
     hypotheses: list[str], references: list[str], stemmed: bool, dialect: Dialect
 ) -> tuple[float, dict[str, Overlap]]:
-    """Median of five, each with a cold cache of stems; the others run once, for they take long."""
+    """Median of five, each with a cold cache of stems. The others run once, because they take long."""
     wrapped = [[reference] for reference in references]
     seconds = []
     for _ in range(5):
@@ -101,7 +101,7 @@ def compare(hypotheses: list[str], references: list[str], script_pairs: int) -> 
     print(f"ROUGE-{'/'.join(MEASURES)}, precision, recall and F1 of {len(hypotheses)} pairs")
     print(f"{'other':<13} {'stemming':<9} {'other s':>9} {'exadec s':>9} {'ratio':>7} {'max difference':>15}")
     for stemmed in (True, False):
-        # Before and after the other one, since the machine may have other work too.
+        # Before and after the other one, because the machine may have other work, too.
         before, overlaps = time_own(hypotheses, references, stemmed, "rouge-score")
         seconds, values = time_rouge_score(hypotheses, references, stemmed)
         after, _ = time_own(hypotheses, references, stemmed, "rouge-score")

@@ -1,12 +1,12 @@
-"""How much several trainings gain from sharing one card: steps a second of all together, over those of one alone.
+"""How much several trainings gain from sharing one card: steps a second of all of them, over those of one alone.
 
 In: ids of a prepared corpus, packed by `benchmarks/training.py pack`. Out: docs/results/training/side_by_side.json.
 
     python benchmarks/side_by_side.py work/news-ids.npz
 
-Every training is a process of its own, as `exadec train --variants --seeds` starts them; here it does captured steps of
-AdaDec on a batch of median length. Once as the driver shares a card without help, in slices of time, and once with
-NVIDIA's Multi-Process Service, under which kernels of several processes run at the same time.
+Every training is a process of its own, as `exadec train --variants --seeds` starts them. Here it runs captured steps of
+AdaDec on a batch of median length. This is measured twice: with the driver alone, which gives the card to one process
+at a time, and with NVIDIA's Multi-Process Service, under which kernels of several processes run at the same time.
 """
 
 import argparse
@@ -26,14 +26,14 @@ from training_profile import seconds
 from exadec.training.sharing import shared_card
 
 STEPS = {64: 400, 512: 80}
-"""Sizes of batches, and how many steps are timed."""
+"""Batch sizes, and how many steps are timed at each."""
 TOGETHER = (1, 2, 4)
 PATIENCE = 240
 """Seconds after which a process that waits for the others gives up."""
 
 
 def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
-    """The training with this number: it takes part in every round that wants more trainings than that."""
+    """Training number `number`, which takes part in every round of more trainings than that."""
     loader = open_packed(path)
     trainings = {}
     for batch in STEPS:
@@ -51,7 +51,7 @@ def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
 
 
 def measure(path: Path) -> list[dict[str, Any]]:
-    """As many processes as ever take part, started once: one that waits asks nothing of the card."""
+    """Start the largest number of processes once; one that waits does not use the card."""
     context = get_context("spawn")
     ready, channel = context.Barrier(max(TOGETHER)), context.SimpleQueue()
     processes = [context.Process(target=work, args=(path, number, ready, channel)) for number in range(max(TOGETHER))]

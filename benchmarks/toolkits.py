@@ -1,26 +1,26 @@
-"""Training speed beside OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words a second, in one run.
+"""Training speed of exadec, OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words a second, in one run.
 
 In: ids packed by `training.py pack`, OpenNMT-py as a folder of Python. Out: JSON in docs/results/training/.
 
     python benchmarks/toolkits.py cpu work/news-ids.npz --opennmt FOLDER
     python benchmarks/toolkits.py gpu work/news-ids.npz --opennmt FOLDER
 
-FOLDER holds the packages `onmt` and `configargparse`, unpacked. What else OpenNMT-py imports (tokenisers, fuzzy
-matching, language detection) plays no part in a training step and is left empty where it is missing.
+FOLDER holds the packages `onmt` and `configargparse`, unpacked. Other packages that OpenNMT-py imports (tokenisers,
+fuzzy matching, language detection) play no part in a training step; missing ones are replaced by empty modules.
 
-All take the same batches in turn, again and again: one batch each on a CPU, all batches each on a GPU, where
-exadec's steps are queued. exadec gathers each batch in the time that is measured. The others get theirs as tensors
-that lie on the device, so nothing of OpenNMT-py's input pipeline counts: reading, numbering, copy maps, padding.
-Its step is that of its own Trainer (forward, copy loss, statistics, backward, clipping, Adam), under three names:
+All programs train on the same batches in turn: one batch each on a CPU; all batches each on a GPU, where exadec queues
+its steps. exadec's time includes gathering each batch. The others get tensors that are on the device already, so
+OpenNMT-py's input pipeline does not count: reading, numbering, copy maps, padding. Its step is that of its own Trainer
+(forward, copy loss, statistics, backward, clipping, Adam), in three variants:
 
-- `OpenNMT-py`: as released, with input feeding: the only one of its recurrent decoders that can copy. On a GPU its
-  copy loss fails, for `collapse_copy_scores` has its indices on the CPU; here they are put where the scores are.
-- `OpenNMT-py, no input feeding`: its other decoder, one call of nn.LSTM for all steps; here it is made to copy with
-  its attention and to start from the encoder's top layer, neither of which its options allow.
-- `OpenNMT-py, no input feeding, no accuracy`: also without the loop over the batch that only serves its accuracy.
+- `OpenNMT-py`: as released, with input feeding, because only that one of its recurrent decoders can copy. On a GPU its
+  copy loss fails: `collapse_copy_scores` has its indices on the CPU. Here they are moved to the scores.
+- `OpenNMT-py, no input feeding`: its other decoder, one call of nn.LSTM for all steps. We make it copy with its
+  attention and start from the encoder's top layer, neither of which its options allow.
+- `OpenNMT-py, no input feeding, no accuracy`: also without the loop over the batch that only computes its accuracy.
 
-Sizes are those of configs/news.yaml. OpenNMT-py splits its hidden size between the encoder's directions and wants the
-same size in decoder and tied embeddings: with 256 its encoder has 128 a direction, where exadec and the plain loop have
+Sizes are those of configs/news.yaml. OpenNMT-py splits its hidden size between the encoder's directions and needs the
+same size in decoder and tied embeddings. With 256 its encoder has 128 a direction, where exadec and the plain loop have
 256, so its model is the smaller one (`parameters`). On a GPU each runs in float32 and mixed, OpenNMT-py in float16.
 """
 
@@ -61,7 +61,7 @@ OURS = ("exadec Seq2seq", "exadec AdaDec")
 
 @dataclass
 class Engine:
-    """Something that trains: a step on the batch with a number, and the mean loss of a word since last asked."""
+    """A program that trains: it takes a step on a numbered batch, and tells the mean loss a word since last asked."""
 
     parameters: int
     step: Callable[[int], None]
@@ -69,7 +69,7 @@ class Engine:
 
 
 class Lane:
-    """An engine and its times. What fails is written down and left out from there on."""
+    """An engine and its times. An engine that fails is noted and left out from then on."""
 
     def __init__(self, name: str, precision: str, start: Callable[[], Engine], device: torch.device):
         self.name, self.precision = name, precision
@@ -125,7 +125,7 @@ def count(model: nn.Module) -> int:
 
 
 def mean_loss(losses: torch.Tensor) -> float:
-    """Of a sum of losses and a number of words, which start again from zero."""
+    """The mean of (sum of losses, number of words); both are set back to zero."""
     total, words = losses.tolist()
     losses.zero_()
     return total / words
@@ -146,7 +146,7 @@ class Words:
 
 
 SYMBOLS = ["<unk>", "<blank>", "<s>", "</s>"]
-"""OpenNMT-py's; its copy loss wants the unknown word to be number 0."""
+"""OpenNMT-py's special words; its copy loss expects the unknown word at 0."""
 
 
 class OpenNmt:
@@ -218,7 +218,7 @@ class OpenNmt:
         return Engine(count(model), step, loss)
 
     def batch(self, loader: PackedLoader, indices: np.ndarray, device: torch.device) -> dict[str, Any]:
-        """What its data loader would give, by its own `tensorify`."""
+        """The batch as its data loader would give it, made by its own `tensorify`."""
         examples = []
         for index in indices:
             source, target = (_renumber(side[int(index)]) for side in (loader.sources, loader.targets))
@@ -237,7 +237,7 @@ open_opennmt = cache(OpenNmt)
 
 
 def _renumber(ids: np.ndarray) -> list[int]:
-    """exadec's padding is 0 and its unknown word 1; OpenNMT-py has them the other way round."""
+    """Swap 0 and 1: padding and unknown word of exadec, the other way round in OpenNMT-py."""
     return np.where(ids < 2, 1 - ids, ids).tolist()
 
 
@@ -304,7 +304,7 @@ def start_plain(batches: list[Batch], size: int, precision: str, device: str) ->
 def line_up(
     loader: PackedLoader, folder: Path, batch: int, batches: list[np.ndarray], device: torch.device
 ) -> list[Lane]:
-    """All that are compared, ready to run."""
+    """Every engine to compare, ready to run."""
     kind, size, lanes = device.type, loader.vocabulary_size, []
     mixed = kind == "cuda"
     for name, variant in zip(OURS, ("seq2seq", "adadec"), strict=True):
@@ -359,7 +359,7 @@ def measure(
 
 
 def compare(lanes: list[Lane], quantile: float) -> dict[str, dict[str, float]]:
-    """How many times faster exadec is than each other one, by times that were measured one after the other."""
+    """How many times faster exadec is than each of the others, from times measured one after the other."""
     done = [lane for lane in lanes if lane.error is None]
     ratios: dict[str, dict[str, float]] = {lane.name: {} for lane in done if lane.name in OURS}
     for ours, other in product(done, done):

@@ -1,18 +1,18 @@
-"""The speed of training on a GPU: the adaptive LSTM, whole steps, epochs of real data, growth, distance to the floor.
+"""Measures training on a GPU: the adaptive LSTM, whole steps, epochs of real data, growth, distance to the floor.
 
-In: ids of a prepared corpus, packed small so that they can travel. Out: JSON in docs/results/training/.
+In: the ids of a prepared corpus, packed into one small file. Out: JSON in docs/results/training/.
 
-    python benchmarks/training.py pack work/news work/news-ids.npz       a corpus that was prepared and retrieved for
+    python benchmarks/training.py pack work/news work/news-ids.npz       the ids of a prepared corpus and exemplars
     python benchmarks/training.py cell                                   adaptive LSTM against cuDNN's, both captured
     python benchmarks/training.py step work/news-ids.npz                 eager and captured, Seq2seq and AdaDec
     python benchmarks/training.py epoch work/news-ids.npz                two epochs of AdaDec and Seq2seq
     python benchmarks/training.py precision work/news-ids.npz            an epoch in bfloat16 and one in float32
     python benchmarks/training.py materialised work/news-ids.npz         against weights built for each example
     python benchmarks/training.py growth                                 time and memory against T, S, d, r, batch
-    python benchmarks/training.py profile work/news-ids.npz              which kernels a step is made of, and pauses
-    python benchmarks/training.py ceilings work/news-ids.npz             what the device can do, and steps beside it
+    python benchmarks/training.py profile work/news-ids.npz              which kernels make up a step, and pauses
+    python benchmarks/training.py ceilings work/news-ids.npz             what the device can do, beside steps
 
-Several parts can be named at once, with commas between: the ids are then read only once.
+Several parts can be named at once, separated by commas; the ids are then read only once.
 """
 
 import argparse
@@ -59,11 +59,11 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "training"
 REPEATS = 20
 """Steps that are timed at once."""
 MATERIALISED = "materialised"
-"""Stands beside the names of the paper's models: AdaDec with weights built for each example."""
+"""A name beside those of the paper's models: AdaDec with weights built for each example."""
 
 
 def pack(folder: Path, out: Path) -> None:
-    """Two planes of bytes a side, compressed: ids below 65,536 are wanted."""
+    """Write low and high bytes of the ids apart, compressed. Ids must be below 65,536."""
     corpus = Corpus(folder / "corpus")
     exemplars = open_exemplars(corpus, exemplar_folder(corpus))
     parts: dict[str, Any] = {"vocabulary": np.array(len(corpus.vocabulary)), "exemplars": exemplars.indices("train")}
@@ -95,7 +95,7 @@ class PackedLoader(Loader):
 def cell(
     steps: int = 30, sizes: Sequence[int] = (256, 300), batches: Sequence[int] = (64, 512)
 ) -> list[dict[str, Any]]:
-    """Forward and backward in bfloat16 over 30 steps, inputs' half and all gradients included.
+    """Forward and backward in bfloat16 over 30 steps, with the product for the inputs and all gradients.
 
     Autocast runs cuDNN's in float16, the fastest it has.
     """
@@ -151,7 +151,7 @@ class MaterialisedLinear(FactoredLinear):
 
 
 class MaterialisedCell(RecurrentCell):
-    """The released way: P and Q of each example as matrices, (B, G, D, ·), and autograd."""
+    """As in the released code: P and Q of each example as matrices, (B, G, D, ·), built once a batch; autograd."""
 
     def __init__(self, inputs: int, hidden: int, rank: int):
         super().__init__("lstm", inputs, hidden, "factored", rank)
@@ -174,7 +174,7 @@ def unroll_materialised(cell: MaterialisedCell, x: torch.Tensor, lam: torch.Tens
 
 
 def materialise(model: Seq2seq) -> None:
-    """Replace the decoder's cell by one that computes the same in the released way; all else stays as it is."""
+    """Replace the decoder's cell by one that computes the same as the released code does."""
     config, cell = model.config, model.decoder.cell
     replacement = MaterialisedCell(config.embedding, config.hidden, config.rank or config.hidden)
     replacement.to(cell.B).load_state_dict(cell.state_dict())
@@ -217,7 +217,7 @@ def reside(loader: PackedLoader) -> ResidentLoader:
 def build(
     loader: PackedLoader, variant: str, batch: int, precision: torch.dtype | None = None
 ) -> tuple[CapturedSteps, torch.Tensor]:
-    """Steps of a model, in the precision that is usual for the device, and where they leave their losses."""
+    """Steps of a model in the device's usual precision, and the tensor that collects their losses."""
     torch.manual_seed(1)
     forget_peak()
     config = ModelConfig(**VARIANTS["adadec" if variant == MATERIALISED else variant])
@@ -240,7 +240,7 @@ def median_batch(loader: PackedLoader, batch: int) -> np.ndarray:
 
 
 def time_step(steps: CapturedSteps, indices: np.ndarray) -> dict[str, Any]:
-    """The same batch again and again: eager and captured."""
+    """Milliseconds of the same batch, repeated: eager and captured."""
     forget_peak()
     shape = steps.loader.shape(indices, steps.batch_size)
     steps.indices.copy_(torch.from_numpy(indices))
@@ -254,7 +254,7 @@ def time_step(steps: CapturedSteps, indices: np.ndarray) -> dict[str, Any]:
 
 
 def step(path: Path, batches: Sequence[int] = (64, 512)) -> list[dict[str, Any]]:
-    """One batch of median length, again and again: eager, captured, and how much of that is spent in kernels."""
+    """One batch of median length, repeated: eager, captured, and how much of the time is spent in kernels."""
     loader, results = open_packed(path), []
     for variant in ("seq2seq", "adadec"):
         for batch in batches:
@@ -269,7 +269,7 @@ def step(path: Path, batches: Sequence[int] = (64, 512)) -> list[dict[str, Any]]
 
 
 def materialised(path: Path, batches: Sequence[int] = (64, 512)) -> list[dict[str, Any]]:
-    """Steps of Seq2seq, of AdaDec, and of AdaDec with weights built for each example, which have to agree."""
+    """Steps of Seq2seq, AdaDec, and AdaDec with weights built for each example; the last two must agree."""
     loader, results = open_packed(path), []
     for batch in batches:
         losses: dict[str, float] = {}
@@ -301,7 +301,7 @@ def evaluate(steps: CapturedSteps, indices: np.ndarray) -> float:
 def profile(
     path: Path, batches: Sequence[int] = (64, 512), count: int = 300, traced: int = 100
 ) -> list[dict[str, Any]]:
-    """Real batches, all of them captured before: wall time without a profiler, and what one sees of the first."""
+    """Real batches, all shapes captured before: wall time without a profiler, then a trace of the first ones."""
     loader, results = open_packed(path), []
     for variant in ("seq2seq", "adadec"):
         for batch in batches:
@@ -327,7 +327,7 @@ def profile(
 
 
 def ceilings(path: Path, batches: Sequence[int] = (64, 512), size: int = 8192) -> dict[str, Any]:
-    """What the device can do, what one step of a recurrence takes at least, and training steps in the same run."""
+    """What the device can do, the least time of one step of a recurrence, and training steps in the same run."""
     loader = open_packed(path)
     results: dict[str, Any] = {"ceilings": measure_ceilings(size), "recurrence": [], "steps": []}
     for hidden in (ModelConfig().hidden, ModelConfig().exemplar_hidden):
@@ -363,7 +363,7 @@ def epoch(path: Path, batch: int = 512) -> list[dict[str, Any]]:
 
 
 def precision(path: Path, batch: int = 512, every: int = 25) -> list[dict[str, Any]]:
-    """The loss of an epoch of AdaDec in both precisions, and in bfloat16 with other dropout: that is the noise."""
+    """The loss of an epoch of AdaDec in both precisions, and in bfloat16 with other dropout, to show the noise."""
     loader, results = open_packed(path), []
     batches = loader.training_batches(batch, 1, 0)
     for name, dtype, seed in (

@@ -1,4 +1,4 @@
-"""Sections of the page of training's measurements that take more than a table: growth, profile, roofline.
+"""The longer sections of the page on the speed of training: growth, profile, distance to the floor.
 
 In: the JSON of these parts. Out: lines of Markdown, and a plot of growth.
 """
@@ -16,13 +16,13 @@ from exadec.config import VARIANTS, ModelConfig
 
 NAMES = {"seq2seq": "Seq2seq", "adadec": "AdaDec"}
 WIDEST = 320
-"""Larger d and r do not fit our recurrent kernel and take another way: not in one fit with the others."""
+"""Larger d and r do not fit our recurrent kernel and use another one, so they are left out of the fits."""
 SYMBOLS = {"target": "T", "source": "S", "hidden": "d", "rank": "r", "batch": "B"}
 Points = list[tuple[int, float]]
 
 
 def series(measured: dict[str, Any], varied: str, variant: str, measure: str) -> Points:
-    """(value, measurement) where all sizes but one are the base's."""
+    """(value, measurement) of the points that differ from the base in one size only."""
     fixed = {name: value for name, value in measured["base"].items() if name != varied} | {"variant": variant}
     rows = [row for row in measured["rows"] if all(row[name] == value for name, value in fixed.items())]
     return sorted((row[varied], row[measure]) for row in rows)
@@ -75,8 +75,8 @@ def growth_section(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py growth`"
     yield ""
-    yield f"A whole captured step on random words without padding; one size varied at a time around {base};"
-    yield f"exemplars of {measured['exemplar']} words, {measured['vocabulary']:,} types, embeddings of size d. Memory includes weights and Adam's moments. Seq2seq has no r."
+    yield f"A whole captured step on random words without padding. One size varies at a time, around {base}."
+    yield f"Exemplars have {measured['exemplar']} words, the vocabulary {measured['vocabulary']:,} types, embeddings the size d. Memory includes weights and Adam's moments. Seq2seq has no r."
     yield ""
     yield "![Time and memory against T, S, d, r and B](../images/training_growth.svg)"
     yield ""
@@ -94,9 +94,9 @@ def growth_section(part: dict[str, Any]) -> Iterator[str]:
             )
             yield f"| {symbol} | {value:,} | {cells[0]} | {time:.2f} | {cells[1]} | {cells[2]} | {memory[value]:.2f} |"
     yield ""
-    yield "Fitted: y = c·xᵇ by least squares of logarithms, and y = a + b·x (for d: a + b·d²) by least squares of relative misses; behind each its largest relative"
-    yield "miss over the points above. The smaller miss is the fit to believe: a part that does not grow makes a power look flat at the left."
-    yield f"Fitted are d and r up to {WIDEST}: larger ones do not fit our recurrent kernel and take another way."
+    yield "Two fits: y = c·xᵇ by least squares of logarithms, and y = a + b·x (for d: a + b·d²) by least squares of relative errors. In brackets is the largest"
+    yield "relative error over the points above. Believe the fit with the smaller error: a constant part makes a power look flat at the left."
+    yield f"Only d and r up to {WIDEST} are fitted: larger ones do not fit our recurrent kernel and use another one."
     yield ""
     yield "| varied | model | time, power | time, line (ms) | memory, power | memory, line (GB) |"
     yield "|---|---|---|---|---|---|"
@@ -123,8 +123,8 @@ def profile_section(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py profile work/news-ids.npz`"
     yield ""
-    yield f"The first {first['batches']} real batches of an epoch, every shape captured before; wall time without a profiler, median of 3 passes; then a trace of the first {first['traced']}. *Busy* is"
-    yield "the time with at least one kernel, copy or clearing on the device, overlaps counted once. *Outside* is 1 - busy / wall of the same batches without a profiler."
+    yield f"The first {first['batches']} real batches of an epoch, all shapes captured beforehand: wall time without a profiler, median of 3 passes, then a trace of the first {first['traced']}. *Busy* is"
+    yield "the time with at least one kernel, copy or memset on the device; overlaps count once. *Outside* is 1 - busy / wall, for the same batches without a profiler."
     yield ""
     yield f"| model | batch | wall, ms a step | wall of the traced {first['traced']}, ms | busy, ms | outside | sum of kernels, ms | launches |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -136,8 +136,8 @@ def profile_section(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     heads = [f"{NAMES[row['variant']]}, {row['batch']}" for row in rows]
     yield from _pauses(rows, heads)
-    yield "By kind, from kernels' names (`KINDS` in `benchmarks/training_profile.py`), milliseconds a step and share of the sum. Where cuDNN's LSTM calls general matrix"
-    yield "products they count as such, not as its recurrences."
+    yield "Milliseconds a step and share of the sum, by kind of kernel (told from its name, `KINDS` in `benchmarks/training_profile.py`). General matrix products that"
+    yield "cuDNN's LSTM calls count as matrix products."
     yield ""
     yield f"| kind | {' | '.join(heads)} |"
     yield f"|---|{'---:|' * len(rows)}"
@@ -149,7 +149,7 @@ def profile_section(part: dict[str, Any]) -> Iterator[str]:
         yield f"| {kind} | {cells} |"
     yield ""
     last = rows[-1]
-    yield f"The {len(last['kernels'])} that take longest, {heads[-1]}; the others' are in `profile.json`:"
+    yield f"The {len(last['kernels'])} kernels that take longest, {heads[-1]}; `profile.json` has those of the others:"
     yield ""
     yield "| kernel | kind | launches a step | ms a step | share |"
     yield "|---|---|---:|---:|---:|"
@@ -160,8 +160,8 @@ def profile_section(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _pauses(rows: Sequence[dict[str, Any]], heads: Sequence[str]) -> Iterator[str]:
-    yield "What is outside consists of pauses between kernels, by length in the trace, and of what is left: the host before the first kernel and after the last,"
-    yield "and what tracing itself changes. Milliseconds a step, and pauses a step:"
+    yield "The time outside is made of pauses between kernels, here by their length in the trace, and a rest: the host before the first kernel and after the last,"
+    yield "and what tracing itself changes. Milliseconds a step, and in brackets pauses a step:"
     yield ""
     yield f"| pauses | {' | '.join(heads)} |"
     yield f"|---|{'---:|' * len(rows)}"
@@ -179,7 +179,7 @@ def _pauses(rows: Sequence[dict[str, Any]], heads: Sequence[str]) -> Iterator[st
 
 
 def _shorten(name: str, length: int = 80) -> str:
-    """Without what all of torch's kernels have in their names."""
+    """A kernel's name without what all of torch's kernels have in theirs."""
     name = re.sub(r"^void |at::native::|\(anonymous namespace\)::|std::array<[^<>]*>", "", name).replace("|", "/")
     return name if len(name) <= length else f"{name[: length - 1]}…"
 
@@ -191,20 +191,26 @@ def roofline_section(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py ceilings work/news-ids.npz`"
     yield ""
-    yield f"Measured on the device, in the same run as the steps below: a copy moves {rates['copy_bytes'] / 1e12:.2f} TB/s (read and written); products of {rates['size']} × {rates['size']} random matrices"
+    yield "How much faster could a step be? First, what the device can do, measured in the same run as the steps below:"
+    yield f"a copy moves {rates['copy_bytes'] / 1e12:.2f} TB/s (read and written); products of {rates['size']} × {rates['size']} random matrices"
     yield f"run at {rates['bfloat16_operations'] / 1e12:.0f}·10¹² operations/s in bfloat16, {rates['float32_operations'] / 1e12:.1f}·10¹² in float32. One more time step of a recurrent layer, forward and backward,"
-    yield "captured (slope between 16 and 64 steps), in microseconds:"
+    yield "captured (slope between 16 and 64 steps), takes so many microseconds:"
     yield ""
     yield "| d | batch | cuDNN | plain | adaptive, r = d |"
     yield "|---:|---:|---:|---:|---:|"
     for row in measured["recurrence"]:
         yield f"| {row['hidden']} | {row['batch']} | {row['cudnn']:.1f} | {row['plain']:.1f} | {row['adaptive']:.1f} |"
     yield ""
-    yield "Counted is what no way of computing the same could leave out (`benchmarks/training_roofline.py`): products forward and twice backward; weights read and"
-    yield "gradients written once in float32, Adam's reading and writing, activations written and read once in bfloat16, no logits; and dependent time steps,"
-    yield "S + 2 of the encoder's three layers, both directions side by side, and T of the decoder, at the least time of a plain step measured at any batch."
-    yield "A part's *floor* is the largest of the three, the step's their sum: parts in turn. *In turn* is not a floor but what the present order of work implies:"
-    yield "layers one after another, both directions at once, the exemplar's encoder beside: 3 · S steps and T, at the time of our kernels for this batch."
+    yield "Then the least work that any implementation must do (`benchmarks/training_roofline.py`):"
+    yield ""
+    yield "- *products*, once forward and twice backward;"
+    yield "- *bytes*: weights read and gradients written once in float32, Adam's reading and writing, activations written and read once in bfloat16, no logits;"
+    yield "- *dependent time steps*: S + 2 of the encoder's three layers, both directions side by side, and T of the decoder, each at the least time of a plain step"
+    yield "  measured at any batch size."
+    yield ""
+    yield "A part's *floor* is the largest of the three; the step's is the sum over its parts, one after another. *In turn* is no floor, but what the present order of"
+    yield "work implies: layers one after another, both directions at once, the exemplar's encoder on a second stream. That makes 3 · S steps and T, at the time of our"
+    yield "kernels for this batch."
     yield ""
     tables = [
         (step, least_times(ModelConfig(**VARIANTS[step["variant"]]), measured, step)) for step in measured["steps"]
@@ -224,9 +230,9 @@ def roofline_section(part: dict[str, Any]) -> Iterator[str]:
     for row in measured["counts"]:
         yield (
             f"- {NAMES[row['variant']]} at B, S, Z, T = {', '.join(map(str, row['shape']))}: {row['operations']:,} operations counted here, {row['by_torch']:,} by torch's "
-            f"`FlopCounterMode` ({row['by_torch'] / row['operations'] - 1:+.2%}): gradients towards the encoders' first states, which are zero and get none."
+            f"`FlopCounterMode` ({row['by_torch'] / row['operations'] - 1:+.2%}). The difference is the gradients of the encoders' first states, which are zero and get none."
         )
-    yield "- The step on a GPU does more products than that: it computes logits again in backward rather than keep them."
+    yield "- On a GPU a step does more products than that: backward computes the logits again instead of keeping them."
     yield ""
 
 

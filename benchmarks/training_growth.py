@@ -34,7 +34,7 @@ EXEMPLAR = 24
 def growth(
     base: Mapping[str, int] = BASE, sweeps: Mapping[str, Sequence[int]] = SWEEPS, vocabulary: int = 25_000
 ) -> dict[str, Any]:
-    """One row for each model and point; points that share a model share its building."""
+    """One row for each model and point; points of the same sizes share one model."""
     points = [dict(base)]
     points += [{**base, name: value} for name, values in sweeps.items() for value in values if value != base[name]]
     points.sort(key=lambda point: (point["hidden"], point["rank"]))
@@ -88,7 +88,7 @@ def _build(variant: str, hidden: int, rank: int, vocabulary: int) -> Step:
 
 
 def _measure(step: Step, batch: Batch) -> tuple[float, float]:
-    """Milliseconds and gigabytes of the whole step as a graph."""
+    """Milliseconds and gigabytes of the whole step, captured as a graph."""
 
     def work() -> None:
         step.optimizer.zero_grad()  # gradients of the step before would be counted as this one's memory

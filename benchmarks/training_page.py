@@ -1,7 +1,7 @@
-"""The page of training's measurements.
+"""Writes the page on the speed of training.
 
-In: the JSON that `training.py`, `side_by_side.py` and `toolkits.py` leave. Out: docs/results/training_speed.md and its plots, of whichever
-parts there are.
+In: the JSON files that `training.py`, `side_by_side.py` and `toolkits.py` write. Out: docs/results/training_speed.md and its plots.
+Parts that were not measured are left out.
 
     python benchmarks/training_page.py
 """
@@ -20,21 +20,21 @@ from training_analysis_page import draw_growth, growth_section, profile_section,
 FOLDER = Path(__file__).parents[1] / "docs" / "results" / "training"
 
 TRIED = [
-    "Weights read again at each time step, by a Triton loop: 2.05 ms against 0.74 ms of cuDNN's captured LSTM (forward, batch 512, 100 steps). To gain anything, weights have to stay on the chip.",
-    "`torch.compile` of the unrolled loop, then captured: 0.94 ms against 2.6 ms of the loop captured as it is (d = 256, batch 64, 30 steps), but compiling took about a minute a shape.",
-    "Two products by cuBLAS and two Triton kernels for each time step, each way: 0.87 ms (d = 256, batch 64, 30 steps), 2.0 times cuDNN's. It is still what other GPUs, other precisions and more than 320 units use.",
-    "Source and exemplar on parallel branches of the graph: at first no gain, later 2.22 to 2.07 ms (AdaDec, batch 64) and 7.69 to 7.48 ms (512), then in another run traces without any overlap. torch hands out 32 streams in turn, so the second stream can be the one in which the graph is captured; in that run it had created exactly so many. Since the second stream is one of another priority, all traces overlap. That this was the cause is likely, not proven; what went wrong the first time is not known.",
-    "Clusters of 8 blocks, as many as there are multiprocessors for: 16 of them would need 128 of 132, but a cluster lies within one group of the chip. Batch 512 in 16 clusters took 388 µs forward, batch 448 in 14 took 205 µs; 15 were not tried. So a cluster takes 48 or 80 rows where 32 or 64 would seem to do.",
+    "A Triton loop that reads the weights again at each time step: 2.05 ms against 0.74 ms of cuDNN's captured LSTM (forward, batch 512, 100 steps). To gain anything, weights have to stay on the chip.",
+    "`torch.compile` of the unrolled loop, then captured: 0.94 ms against 2.6 ms of the plain loop, captured (d = 256, batch 64, 30 steps). But compiling took about a minute for each shape.",
+    "Two cuBLAS products and two Triton kernels for each time step, forward and backward: 0.87 ms (d = 256, batch 64, 30 steps), 2.0 times cuDNN's. Other GPUs, other precisions and more than 320 units still use it.",
+    "Source and exemplar on parallel branches of the graph: at first no gain; later 2.22 to 2.07 ms (AdaDec, batch 64) and 7.69 to 7.48 ms (512); then, in another run, traces without any overlap. torch hands out 32 streams in turn, so the second stream can be the one in which the graph is captured, and in that run torch had created exactly that many. The second stream now has another priority, and all traces overlap. That this was the cause is likely, not proven. We do not know what went wrong the first time.",
+    "As many clusters of 8 blocks as there are multiprocessors for: 16 clusters would need 128 of 132, but a cluster must lie within one group of the chip. Batch 512 in 16 clusters took 388 µs forward, batch 448 in 14 took 205 µs; 15 were not tried. So a cluster takes 48 or 80 rows where 32 or 64 would seem enough.",
     "Sending 16 bytes at a time between blocks instead of 8: 142 µs against 144 µs (adaptive, forward, batch 64, 30 steps), in two runs.",
-    "torch's gradient of the embeddings: 175 µs of a step at batch 512 were spent on adding up the zeros of padding one after another, even when it is declared as `padding_idx`.",
-    "The gradient of the softmax's bias as one more column of the product for its weights: 151 µs instead of 96 µs for the product (eager), to save a sum of 32 µs.",
-    "Two passes over the logits, for their maximum and for their sum: 47 µs a chunk, against 40 µs in one pass that keeps one maximum for a row, and 52 µs in one that keeps a maximum for each lane.",
+    "torch's gradient of the embeddings: at batch 512 it spent 175 µs of a step on adding up the zeros of padding one by one, even with `padding_idx` declared.",
+    "The gradient of the softmax's bias as one more column of the product for its weights: the product took 151 µs instead of 96 µs (eager), to save a sum of 32 µs.",
+    "Two passes over the logits, one for the maximum and one for the sum: 47 µs a chunk. One pass takes 40 µs with one maximum a row, and 52 µs with a maximum for each lane.",
 ]
-"""What did not help, for the page's end."""
+"""What did not help: the end of the page."""
 
 
 def write_page(folder: Path) -> None:
-    """Write the page from whichever parts there are."""
+    """Write the page from the parts that were measured."""
     parts = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
     images = folder.parents[1] / "images"
     if "precision" in parts:
@@ -84,9 +84,11 @@ def _head(parts: dict[str, Any]) -> Iterator[str]:
     part = parts["step"] if "step" in parts else next(iter(parts.values()))
     yield "# The speed of training, measured"
     yield ""
-    yield f"One {part['device']}, torch {part['torch']}, bfloat16 with float32 master weights. Written by `python benchmarks/training_page.py` from"
-    yield "the JSON files in `docs/results/training/`. Model: the news configuration (BPE 25K, 3 × 256 BiLSTM, decoder 256). *Captured* means as a CUDA graph;"
-    yield "memory is the most that was allocated at a time. `work/news-ids.npz` is packed by `python benchmarks/training.py pack work/news work/news-ids.npz`."
+    yield f"How fast does exadec train, and what limits it? Measured on one {part['device']} with torch {part['torch']}, in bfloat16 with float32 master weights. The model is"
+    yield "that of the news configuration (BPE 25K, 3 × 256 BiLSTM, decoder 256). *Captured* means as a CUDA graph. Memory is the peak of what was allocated."
+    yield ""
+    yield "`python benchmarks/training_page.py` writes this page from the JSON files in `docs/results/training/`. The command above each table measures it again;"
+    yield "`python benchmarks/training.py pack work/news work/news-ids.npz` makes `work/news-ids.npz` from a prepared corpus."
     yield ""
 
 
@@ -95,9 +97,9 @@ def _cell(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py cell`"
     yield ""
-    yield "Forward and backward over 30 steps, the inputs' half and all gradients included; every variant captured in a CUDA graph; milliseconds, median of"
-    yield "50. *cuDNN* is `torch.nn.LSTM`; *plain* and *adaptive* are `RecurrentCell.read`; *by autograd* is the reference, `RecurrentCell.step` in a"
-    yield "loop. The adaptive layer does twice the arithmetic of a plain one."
+    yield "Milliseconds for 30 steps forward and backward, with the product for the inputs and all gradients; every variant captured; median of 50. *cuDNN* is"
+    yield "`torch.nn.LSTM`. *Plain* and *adaptive* are `RecurrentCell.read`. *By autograd* is the reference, `RecurrentCell.step` in a loop. The adaptive layer"
+    yield "does twice the arithmetic of a plain one."
     yield ""
     yield "| d | batch | cuDNN | plain | adaptive | adaptive by autograd | adaptive / cuDNN |"
     yield "|---:|---:|---:|---:|---:|---:|---:|"
@@ -113,7 +115,7 @@ def _step(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py step work/news-ids.npz`"
     yield ""
-    yield "A batch of news of median length, from gathering its ids to Adam; *in kernels* is the sum over a profiler's trace."
+    yield "A batch of news of median length, from gathering its ids to Adam. *In kernels* is the sum of all kernel times in a profiler's trace."
     yield ""
     yield "| model | batch | eager, ms | captured, ms | eager / captured | in kernels, ms | launches | memory, GB |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -135,7 +137,7 @@ def _epoch(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py epoch work/news-ids.npz`"
     yield ""
-    yield "All pairs, real batches; the first epoch also captures the graphs."
+    yield "All pairs, in real batches. The first epoch also captures the graphs."
     yield ""
     yield "| model | batch | pairs | first epoch, s | second, s | graphs | shapes | memory, GB |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -153,7 +155,7 @@ def _precision(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py precision work/news-ids.npz`"
     yield ""
-    yield "AdaDec, one epoch of news at batch 512, the same weights and batches; another seed of dropout shows what noise is."
+    yield "AdaDec, one epoch of news at batch 512, with the same initial weights and batches. A run with another seed of dropout shows the noise."
     yield ""
     yield "![Loss in both precisions](../images/precision.svg)"
     yield ""
@@ -162,7 +164,7 @@ def _precision(part: dict[str, Any]) -> Iterator[str]:
     for curve in part["results"]:
         yield f"| {curve['precision']} | {curve['loss'][-1]:.4f} |"
     yield ""
-    yield "How far two curves are apart, over the last three quarters of the epoch; the pair without float32 is the noise:"
+    yield "How far apart two curves are, over the last three quarters of the epoch. The pair without float32 is the noise:"
     yield ""
     yield "| curves | mean difference | root mean square |"
     yield "|---|---:|---:|"
@@ -180,9 +182,9 @@ def _side_by_side(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/side_by_side.py work/news-ids.npz`"
     yield ""
-    yield "Steps of AdaDec a second, of all processes together; captured, on a batch of news of median length. By itself the driver gives the card to one"
-    yield "process at a time; under NVIDIA's Multi-Process Service their kernels run at the same time. `exadec train --variants ... --seeds ...` starts"
-    yield "the service for its runs where there is one. *Gain* is over one training alone, without the service."
+    yield "Steps of AdaDec a second, summed over all processes; captured, on a batch of news of median length. By itself the driver gives the card to one"
+    yield "process at a time. Under NVIDIA's Multi-Process Service, kernels of several processes run at the same time. `exadec train --variants ... --seeds ...`"
+    yield "starts the service if the machine has it. *Gain* is over one training alone, without the service."
     yield ""
     yield f"| batch | | {' | '.join(f'{count} at a time' for count in counts)} | gain |"
     yield f"|---:|---|{'---:|' * len(counts)}---:|"
@@ -199,9 +201,9 @@ def _materialised(part: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "`python benchmarks/training.py materialised work/news-ids.npz`"
     yield ""
-    yield "The released code builds P = U·diag(λ)·Vᵀ and Q of each example, (B, 4, D, D) and (B, 4, D, E), and multiplies with batched products. Here the"
-    yield "same AdaDec does so, in the same step: matrices built once a batch, one batched product a time step, gradients by autograd. A batch of news of"
-    yield "median length."
+    yield "The authors' released code builds P = U·diag(λ)·Vᵀ and Q for each example, (B, 4, D, D) and (B, 4, D, E), and multiplies with batched products. What"
+    yield "does exadec save by not doing so? *Materialised* is AdaDec that builds them, in an otherwise equal step: matrices once a batch, one batched product a time"
+    yield "step, gradients by autograd. A batch of news of median length."
     yield ""
     yield "| batch | model | eager, ms | captured, ms | / AdaDec's | memory, GB | / AdaDec's | loss without dropout |"
     yield "|---:|---|---:|---:|---:|---:|---:|---:|"
@@ -230,8 +232,9 @@ def _toolkits(parts: dict[str, Any]) -> Iterator[str]:
         return
     yield "## Against other toolkits"
     yield ""
-    yield "All in one run on the same real batches of news, in turn; the docstring of `benchmarks/toolkits.py` says what is timed and where the models differ."
-    yield "Ratios are medians over neighbouring times: how many times faster exadec is."
+    yield "All programs train in turn on the same real batches of news, in one run. The ratios say how many times faster exadec is: medians over neighbouring times."
+    yield "*OpenNMT-py* is the toolkit as released. The two variants below it are ours: they remove what slows it down, as far as we could. The docstring of"
+    yield "`benchmarks/toolkits.py` says what is timed and where the models differ."
     yield ""
     for name, part in found.items():
         yield f"`python benchmarks/toolkits.py {name} work/news-ids.npz --opennmt FOLDER`: {part['device']}, torch {part['torch']}, OpenNMT-py {part['opennmt']}."
@@ -259,9 +262,9 @@ def _lane(lane: dict[str, Any], faster: dict[str, dict[str, float]]) -> str:
 
 
 def _tried() -> Iterator[str]:
-    yield "## What was tried and failed"
+    yield "## What did not help"
     yield ""
-    yield "Timed once, by hand, while the code was being written; the first two are older than the project's own measurements."
+    yield "Timed once, by hand, while the code was being written. The first two are older than the project's own measurements."
     yield ""
     yield from (f"- {line}" for line in TRIED)
     yield ""
@@ -270,7 +273,7 @@ def _tried() -> Iterator[str]:
 def _missing() -> Iterator[str]:
     yield "## Not there yet"
     yield ""
-    yield "- Steps on several GPUs are not captured, and have been run on one card only (two processes that share it, `tests/test_distributed.py`)."
+    yield "- Steps on several GPUs are not captured. They have been run on one card only, by two processes that share it (`tests/test_distributed.py`)."
 
 
 if __name__ == "__main__":

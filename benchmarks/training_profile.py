@@ -1,8 +1,8 @@
 """How training is timed: the wall clock, CUDA graphs, a profiler's trace.
 
-In: work to do again and again. Out: its time, its memory, and which kernels a step of it consists of.
+In: work to repeat. Out: its time, its memory, and the kernels that make up a step.
 
-Without a GPU everything runs on the CPU, without graphs: to try these programs out, not to measure anything.
+Without a GPU everything runs on the CPU, without graphs. That is for trying these programs out, not for measuring.
 """
 
 import gc
@@ -31,7 +31,7 @@ KINDS = {
     "copies, gathers, sorting": r"mem(cpy|set)|copy|gather|scatter|index|embedding|sort|scan|(?<!masked_)fill|arange",
     "element-wise work and sums": r"elementwise|reduce|dropout|distribution|masked|where",
 }
-"""Kinds of kernels by their names; the first that matches. What matches none is `other`."""
+"""Kinds of kernels by name; the first match counts. A kernel that matches none is `other`."""
 
 GAPS = (2.0, 10.0)
 """Pauses between kernels are counted in three classes, divided at these lengths, in microseconds."""
@@ -53,12 +53,12 @@ def forget_peak() -> None:
 
 
 def peak_gigabytes() -> float:
-    """The most that was allocated at a time since `forget_peak`."""
+    """The peak of allocated memory since `forget_peak`."""
     return torch.cuda.max_memory_allocated() / 2**30 if DEVICE.type == "cuda" else 0.0
 
 
 def captured_milliseconds(work: Callable[[], None], repeats: int = 50) -> float:
-    """Median time of a CUDA graph of the work."""
+    """Median time of the work, captured as a CUDA graph."""
     if DEVICE.type != "cuda":
         return statistics.median(seconds(work) * 1e3 for _ in range(2))
     side = _side_stream()
@@ -82,7 +82,7 @@ def captured_milliseconds(work: Callable[[], None], repeats: int = 50) -> float:
 
 
 class Kernel(NamedTuple):
-    """One kernel, copy or clearing of memory on the device; times in nanoseconds."""
+    """One kernel, copy or memset on the device; times in nanoseconds."""
 
     name: str
     begin: int
@@ -90,7 +90,7 @@ class Kernel(NamedTuple):
 
 
 def trace(work: Callable[[], Any]) -> list[Kernel]:
-    """Everything the device did, in order of its beginnings."""
+    """Everything the device did, ordered by when it began."""
     on_gpu = DEVICE.type == "cuda"
     activity = torch.profiler.ProfilerActivity.CUDA if on_gpu else torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[activity]) as profiler:
@@ -104,7 +104,7 @@ def trace(work: Callable[[], Any]) -> list[Kernel]:
 
 
 def merge(kernels: Sequence[Kernel]) -> tuple[int, list[int]]:
-    """The time in which at least one of them ran, and the lengths of the pauses between; in order of beginnings."""
+    """The time during which at least one kernel ran, and the lengths of the pauses, ordered by when they began."""
     busy, gaps, until = 0, [], kernels[0].begin
     for kernel in kernels:
         if kernel.begin > until:
@@ -119,7 +119,7 @@ def kind_of(name: str) -> str:
 
 
 def summarize(kernels: Sequence[Kernel], steps: int, top: int = 15) -> dict[str, Any]:
-    """Milliseconds a step: from the first kernel to the last, with any kernel at work, by kind, by name."""
+    """Milliseconds a step: from the first kernel to the last, busy, by kind, by name."""
     busy, gaps = merge(kernels)
     kinds: dict[str, float] = defaultdict(float)
     names: dict[str, list[int]] = defaultdict(list)
@@ -145,7 +145,7 @@ def summarize(kernels: Sequence[Kernel], steps: int, top: int = 15) -> dict[str,
 
 @cache
 def _side_stream() -> torch.cuda.Stream:
-    """One for all, because cuBLAS keeps 32 MB for each."""
+    """One stream for all captures, because cuBLAS keeps 32 MB for each stream."""
     return torch.cuda.Stream()
 
 

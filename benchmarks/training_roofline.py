@@ -1,13 +1,13 @@
-"""What a training step has to do, and how long the device would take for that alone.
+"""The least work of a training step, and the least time that the device needs for it.
 
 In: a model's configuration and a batch's sizes; rates measured on the device. Out: operations, bytes and dependent
 steps of each part, and the least time that they allow.
 
-Counted is what no way of computing the same could leave out, in the precisions in use:
+Only work that every implementation must do is counted, in the precisions in use:
 - Operations: each matrix product forward, and twice that backward (for its input and for its weights).
 - Bytes: float32 weights read once and their gradients written once; activations that backward needs written once and
-  read once in bfloat16; Adam's reading and writing, and one more reading of all gradients for their norm. Logits of
-  the vocabulary are not counted, because they need not exist.
+  read once in bfloat16; what Adam reads and writes, and one more reading of all gradients for their norm. Logits are
+  not counted, because they need not be stored.
 - Dependent steps: a time step of a recurrence needs the one before it. Directions run side by side, a layer one step
   behind the layer below, the exemplar's encoder beside the source's.
 """
@@ -31,13 +31,13 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.training.step import choose_precision
 
 PASSES = 3
-"""A product forward, and two backward."""
+"""One product forward, two backward."""
 RECURRENCE = "decoder, recurrence"
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one part of a step has to do, forward and backward."""
+    """The work of one part of a step, forward and backward."""
 
     part: str
     operations: int
@@ -46,9 +46,9 @@ class Work:
     weights: int
     """Parameters."""
     dependent_steps: int = 0
-    """Time steps that cannot but follow one another, and the parts before."""
+    """Time steps that must follow one another, and the parts before."""
     steps_in_turn: int = 0
-    """Time steps that do follow one another as the model is run: layer by layer, both directions at once."""
+    """Time steps that follow one another in the present order of work: layer by layer, both directions at once."""
     state: int = 0
     """The size of the recurrence's state."""
 
@@ -59,7 +59,7 @@ class Work:
 
 
 def count(config: ModelConfig, vocabulary: int, shape: Shape) -> list[Work]:
-    """Of the paper's Seq2seq and AdaDec; dimensions as in exadec/model/__init__.py."""
+    """The parts of the paper's Seq2seq or AdaDec; dimensions as in exadec/model/__init__.py."""
     unlike = config.attend_exemplar, config.input_feeding, config.copy != "attention", not config.tied
     assert not any(unlike), "counted are Seq2seq and AdaDec as the paper has them"
     assert config.cell == "lstm"
@@ -123,7 +123,7 @@ def _decoder(config: ModelConfig, b: int, t: int) -> list[Work]:
 
 
 def compare_counts(variant: str, vocabulary: int, shape: list[int]) -> dict[str, Any]:
-    """Our operations beside those that torch counts while it computes; in float64, which no fused LSTM hides."""
+    """Our operations beside those that torch counts. In float64 no fused LSTM hides any from it."""
     model = Seq2seq(ModelConfig(**VARIANTS[variant]), vocabulary).double()
     batch = synthetic_batch(Shape(*shape), vocabulary, torch.device("cpu"))
     with FlopCounterMode(display=False) as counter:
@@ -170,7 +170,7 @@ def measure_recurrence(hidden: int, batch: int, short: int = 16, long: int = 64)
 def _forward_and_backward(
     module: torch.nn.Module, run: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, int, int]
 ) -> float:
-    """Milliseconds as a graph, in the usual precision."""
+    """Milliseconds of the work, captured as a graph, in the device's usual precision."""
     x = torch.randn(shape, device=DEVICE, requires_grad=True)
 
     def work() -> None:
@@ -182,7 +182,7 @@ def _forward_and_backward(
 
 
 def _median(work: Any) -> float:
-    """Seconds, five at a time so that launching does not count."""
+    """Seconds of one call, timed five at a time so that launching does not count."""
     times = [seconds(lambda: [work() for _ in range(5)]) / 5 for _ in range(12)]
     return statistics.median(times[2:])
 

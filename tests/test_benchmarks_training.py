@@ -3,9 +3,11 @@
 import copy
 import json
 import lzma
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from conftest import build_small_model, random_batch, small_model_config
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # programs, not a package
 
+import retrieval_page
 import training
 import training_analysis_page
 import training_growth
@@ -133,3 +136,13 @@ def test_every_part_runs_and_comes_onto_the_page(packed: Path, tmp_path: Path, m
     assert (tmp_path / "docs" / "images" / "training_growth.svg").exists()
     tables = [block for block in page.split("\n\n") if block.startswith("|")]
     assert all(len({line.count("|") for line in block.splitlines()}) == 1 for block in tables)
+
+
+@pytest.mark.parametrize(("program", "page"), [(training_page, "training_speed"), (retrieval_page, "retrieval")])
+def test_committed_page_is_what_its_program_writes(program: ModuleType, page: str, tmp_path: Path) -> None:
+    results = Path(__file__).parents[1] / "docs" / "results"
+    folder = tmp_path / "docs" / "results" / ("training" if program is training_page else "retrieval")
+    shutil.copytree(results / folder.name, folder)
+    (tmp_path / "docs" / "images").mkdir()
+    program.write_page(folder)
+    assert (folder.parent / f"{page}.md").read_text("utf-8") == (results / f"{page}.md").read_text("utf-8")

@@ -1,4 +1,7 @@
-"""The map from the paper to the code: every name on it exists, and nothing of the paper is left out."""
+"""The pages: links resolve, the tree lists every module, the map of the paper names what exists and leaves nothing out.
+
+Whether the API reference builds without a warning is for `make docs`, which needs Sphinx.
+"""
 
 import ast
 import re
@@ -13,6 +16,10 @@ from exadec.cli import app
 from exadec.config import VARIANTS, Config, known_keys
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+BUILT = ("_build", "api")
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in BUILT]
+TOP_LEVEL = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 TEXT = (ROOT / "docs" / "paper_map.md").read_text("utf-8")
 SPANS = list(dict.fromkeys(re.findall(r"`([^`\n]+)`", TEXT)))
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
@@ -39,6 +46,55 @@ def names_defined_in(path: Path) -> set[str]:
 
     collect(ast.parse(path.read_text("utf-8")).body, "")
     return names
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *TOP_LEVEL], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_resolve(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not link.startswith(("https://", "api/")):  # the reference is there once it is built
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    index = (DOCS / "index.md").read_text("utf-8")
+    entries = [line for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL) for line in tree.splitlines()]
+    listed = [entry for entry in entries if entry and not entry.startswith((":", "api/"))]
+    found = [str(page.relative_to(DOCS).with_suffix("")) for page in PAGES]
+    assert sorted([*listed, "index"]) == sorted(found)
+
+
+def test_every_file_of_tests_has_a_subject() -> None:
+    listed = re.findall(r"`(test_\w+\.py)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+
+
+def test_tree_lists_every_module() -> None:
+    """Folders by their indentation, so that two modules of the same name are told apart."""
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    (tree,) = re.findall(r"```text\nexadec/\n(.*?)```", page, re.DOTALL)
+    listed: list[Path] = []
+    folders: list[str] = []
+    for line in tree.splitlines():
+        indent, name, what = re.fullmatch(r"( *)(\S+) +(\S.*)", line).groups()
+        assert what, line
+        folders = folders[: len(indent) // 2 - 1]
+        if name.endswith("/"):
+            folders.append(name.rstrip("/"))
+        else:
+            listed.append(Path(*folders, name))
+    sources = [path for path in (ROOT / "exadec").rglob("*") if path.suffix in (".py", ".cu")]
+    found = [path.relative_to(ROOT / "exadec") for path in sources]
+    assert sorted(listed) == sorted(path for path in found if path.name != "__init__.py" or len(path.parts) == 1)
 
 
 @pytest.mark.parametrize("reference", REFERENCES)

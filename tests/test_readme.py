@@ -1,17 +1,21 @@
-"""The README's commands, run as a newcomer would run them, on a smaller wire."""
+"""The commands of the README and of docs/exemplars.md, run as a newcomer would run them, on a smaller wire."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-SHELL = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXEMPLARS = (ROOT / "docs" / "exemplars.md").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SHELL = re.findall(r"```sh\n(.*?)```", README + EXEMPLARS, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", README + EXEMPLARS, re.DOTALL)
 SMALL = {
     "corpus.wire_train": 300,
     "corpus.wire_outlets": 30,
@@ -26,6 +30,11 @@ SMALL = {
 def commands() -> list[str]:
     joined = [block.replace("\\\n", " ") for block in SHELL]
     return [line for block in joined for line in block.splitlines() if line.strip()]
+
+
+def is_runnable(command: str) -> bool:
+    """`make` and `pip` would change the environment that the tests run in."""
+    return not command.startswith(("make ", "pip "))
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +61,10 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+
+
 def test_the_two_commands_exist_and_do_what_is_said() -> None:
     assert [line.split("#")[0].strip() for line in SHELL[0].splitlines()] == ["make demo", "make test"]
     for target, expected in (("demo", "exadec demo"), ("test", "python -m pytest")):
@@ -59,7 +72,22 @@ def test_the_two_commands_exist_and_do_what_is_said() -> None:
         assert expected in planned.stdout, planned.stderr
 
 
-@pytest.mark.parametrize("command", commands()[2:], ids=lambda command: " ".join(command.split()[:6]))
+def test_all_files_are_installed() -> None:
+    """`pip install` takes, beside the modules, the files that pyproject names: none may be missing there."""
+    tables = PROJECT["tool"]["setuptools"]
+    named = {
+        path
+        for package, patterns in tables["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / tables["package-dir"].get(package, package.replace(".", "/"))).glob(pattern)
+    }
+    files = {path for folder in ("exadec", "configs") for path in (ROOT / folder).rglob("*") if path.is_file()}
+    assert {path for path in files if path.suffix not in (".py", ".pyc")} == named
+
+
+@pytest.mark.parametrize(
+    "command", [*filter(is_runnable, commands())], ids=lambda command: " ".join(command.split()[:6])
+)
 def test_command_works(newcomer: Path, command: str) -> None:
     done = run(["bash", "-o", "pipefail", "-c", command], newcomer)
     assert done.returncode == 0, done.stderr
@@ -82,13 +110,19 @@ def test_python_example_works(newcomer: Path, example: str, shown: str) -> None:
     assert shown in done.stdout
 
 
-def test_tree_lists_every_module() -> None:
-    (tree,) = re.findall(r"```\nexadec/\n(.*?)```", README, re.DOTALL)
-    listed = set(re.findall(r"^\s+(\w+\.py)", tree, re.MULTILINE))
-    found = {
-        path.name for path in (ROOT / "exadec").rglob("*.py") if path.parent.name == "exadec" or path.stem != "__init__"
-    }
-    assert listed == found
+def test_ratios_of_speed_are_those_measured() -> None:
+    """OpenNMT-py as released, the fastest variant of it, and the plain loop: at each batch size, AdaDec's ratio."""
+    measured = json.loads((ROOT / "docs" / "results" / "training" / "toolkits_gpu.json").read_text("utf-8"))
+    (line,) = [line for line in README.splitlines() if "How fast is training?" in line]
+    ratios = [result["times_faster"]["exadec AdaDec"] for result in measured["results"]]
+
+    def least(start: str) -> list[float]:
+        return [min(value for name, value in each.items() if name.startswith(start)) for each in ratios]
+
+    released, best, loop = least("OpenNMT-py ("), least("OpenNMT-py"), least("torch.nn.LSTM")
+    assert "{:.0f} and {:.0f} times OpenNMT-py".format(*released) in line
+    assert "{:.1f} and {:.1f} times the best variant".format(*best) in line
+    assert "{:.1f} and {:.1f} times a plain loop".format(*loop) in line
 
 
 def test_links_and_pictures_exist() -> None:

@@ -2,15 +2,16 @@
 
 In: hypotheses, and for each one or more references. Out: a `BleuScore` that keeps the counts BLEU is made of.
 
-Two readings of a text, because published work uses both:
-`13a`   the text as people write it, cut by sacrebleu's copy of the tokenisation of Moses' mteval-v13a.pl.
-`none`  a text that is tokenised already, cut at its spaces, as multi-bleu.perl does. WikiBio is published so.
+A text can be split in two ways, because published work uses both:
 
-Case: `lower_case=False` is `mteval-v13a.pl -c`, and is what sacrebleu does by default (its signature says case:mixed);
-`lower_case=True` is mteval without -c (case:lc). Without -c mteval lower-cases by `tr/[A-Z]/[a-z]/`, so it leaves
-É and Ω as they are, where sacrebleu lower-cases every letter: the two agree on texts whose capitals are ASCII. Sources:
-mteval-v13a.pl in moses-smt/mosesdecoder (scripts/generic), and test.sh of sacrebleu, which checks that its values
-equal those of `mteval-v13a.pl -c` and names this difference as the reason why it cannot check them without -c.
+- `13a` is for raw text. It is split by sacrebleu's copy of the tokenisation of Moses' mteval-v13a.pl.
+- `none` is for text that is tokenised already, such as WikiBio. It is split at spaces, as multi-bleu.perl does.
+
+Case: `lower_case=False` is `mteval-v13a.pl -c`, and sacrebleu's default (its signature says case:mixed).
+`lower_case=True` is mteval without -c (case:lc). Without -c mteval lower-cases by `tr/[A-Z]/[a-z]/`, so it keeps É and
+Ω, where sacrebleu lower-cases every letter. The two agree on texts whose capitals are ASCII. Sources: mteval-v13a.pl in
+moses-smt/mosesdecoder (scripts/generic), and test.sh of sacrebleu. The latter checks that sacrebleu's values equal
+those of `mteval-v13a.pl -c`, and names this difference as the reason why it cannot check them without -c.
 """
 
 import logging
@@ -43,7 +44,7 @@ _JOINED = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class BleuScore(Score):
-    """BLEU over a corpus. It is no mean over instances, so resampling sums the instances' counts and starts anew."""
+    """BLEU over a corpus. It is not a mean over instances: a resample sums the instances' counts and computes anew."""
 
     statistics: IntArray = field(repr=False)
     """(N, 10) hypothesis length, reference length, matched n-grams of order 1 to 4, n-grams of order 1 to 4."""
@@ -63,16 +64,16 @@ def bleu(
     tokenize: Literal["13a", "none"] = "13a",
     lower_case: bool = False,
 ) -> BleuScore:
-    """BLEU with exponential smoothing; `references[i]` belong to `hypotheses[i]`. The module says how texts are read.
+    """BLEU with exponential smoothing; `references[i]` belong to `hypotheses[i]`. The module says how texts are split.
 
-    Reading tokenised texts by 13a is legitimate (mteval does it) but is not what a multi-bleu value is, so it is
-    logged as a warning; `tokenize="none"` gives the other value.
+    Splitting tokenised texts by 13a is legitimate (mteval does it), but does not give multi-bleu's value, so it logs a
+    warning. `tokenize="none"` gives multi-bleu's.
     """
     check_texts(hypotheses, references)
     if tokenize not in _NAMES:
         raise ValueError(f"`tokenize` must be '13a' or 'none', but is {tokenize!r} instead.")
     if tokenize == "13a" and (looks_tokenized(hypotheses) or looks_tokenized(chain.from_iterable(references))):
-        logger.warning("The texts look tokenised already; BLEU reads them by 13a, and tokenize='none' as they are.")
+        logger.warning("The texts look tokenised already, but BLEU splits them by 13a; tokenize='none' does not.")
     read = _reader(tokenize, lower_case)
     # Only the counts of a sentence score are used; effective_order changes none of them and silences a warning.
     metric = BLEU(tokenize="none", effective_order=True)
@@ -89,12 +90,12 @@ def bleu(
 def looks_tokenized(texts: Iterable[str]) -> bool:
     """Whether the texts, taken together, have their punctuation cut off their words by spaces.
 
-    Of the pieces between spaces, two kinds are counted. Cut off: a stop, a comma or a bracket alone, and tokens of the
+    Two kinds of pieces between spaces are counted. *Cut off*: a full stop, comma or bracket alone, and tokens of the
     Penn Treebank (-lrb-, two backticks or apostrophes for a quotation mark, n't, 's) and of Moses (&apos;s, @-@).
-    Joined: a word with such a mark on it, at the end where ordinary writing has it. The texts look tokenised when at
-    least as many are cut off as are joined; not all must be, because abbreviations (jr.) keep their stop. Texts with
-    neither do not look so. Question and exclamation marks, colons and semicolons do not count: French writes a space
-    before them.
+    *Joined*: a word with such a mark at the end where ordinary writing has it. The texts look tokenised if at least as
+    many pieces are cut off as are joined. Some may be joined, because abbreviations (jr.) keep their stop. Texts with
+    neither kind do not look tokenised. Question and exclamation marks, colons and semicolons do not count, because
+    French writes a space before them.
     """
     if isinstance(texts, str):
         raise ValueError(f"`texts` must be a list of texts, but is the single text {texts!r} instead.")
@@ -105,7 +106,7 @@ def looks_tokenized(texts: Iterable[str]) -> bool:
 
 
 class _WordCache(dict[str, str]):
-    """Tokenised words by word. A word's tokens do not depend on its neighbours, and most words come again."""
+    """The tokens of each word. They do not depend on the word's neighbours, and most words occur again."""
 
     def __init__(self, tokenizer: Callable[[str], str]) -> None:
         super().__init__()
@@ -117,10 +118,10 @@ class _WordCache(dict[str, str]):
 
 
 def _reader(tokenize: str, lower_case: bool) -> Callable[[str], str]:
-    """What turns a text into tokens with spaces between, as sacrebleu does it, but several times faster.
+    """A function from a text to its tokens, separated by spaces: as sacrebleu does it, but several times faster.
 
     13a's rules look at most one character to either side and treat a space like a letter, so a text may be tokenised
-    word by word; only a hyphen before a line end, which joins two words, cannot.
+    word by word. The exception is a hyphen before a line end, which joins two words.
     """
     tokenizer: Callable[[str], str] = BLEU(tokenize=tokenize).tokenizer
     words = _WordCache(tokenizer)
@@ -144,12 +145,11 @@ def _bleu_of(totals: IntArray) -> float:
 def _signature(references: Sequence[Sequence[str]], tokenize: str, lower_case: bool) -> str:
     """The signature sacrebleu gives to the whole corpus.
 
-    It depends on the corpus only through the numbers of references, so two instances, with the fewest and the most,
-    are enough to ask for it.
+    It depends only on the smallest and the largest number of references, so two instances are enough to ask for it.
     """
     fewest, most = min(map(len, references)), max(map(len, references))
     metric = BLEU(tokenize=tokenize, lowercase=lower_case)
-    # sacrebleu wants one list per reference number, and documents None where an instance has no such reference.
+    # sacrebleu takes one list per reference number, with None where an instance has no such reference.
     columns: list[list[Any]] = [["" if number < fewest else None, ""] for number in range(most)]
     metric.corpus_score(["", ""], columns)
     return str(metric.get_signature())

@@ -1,4 +1,4 @@
-"""How sure a score, or a difference of two scores, is: the paired bootstrap.
+"""The paired bootstrap: how certain is a score, or the difference of two scores?
 
 In: one or two `Score`s. Out: percentile intervals, and a p-value for the difference.
 """
@@ -26,13 +26,13 @@ class Comparison:
     p_value: float
     """Two-sided, see `compare`."""
     signature: str
-    """How it was resampled, and the signature both scores share."""
+    """How it was resampled, and the signature of both scores."""
 
 
 def confidence_interval(
     score: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the corpus value: draw N of the N instances with replacement, each time anew."""
+    """Percentile bootstrap interval of the corpus value; each resample draws N of the N instances with replacement."""
     _check(resamples, level)
     values = [score.resampled_values(weights) for weights in resample_weights(score.instances, resamples, seed)]
     return _percentiles(np.concatenate(values), level)
@@ -43,8 +43,8 @@ def compare(
 ) -> Comparison:
     """Paired bootstrap of the difference d = a - b: every resample takes the same instances for both systems.
 
-    low and high are percentiles of the resampled differences d*. The p-value is two-sided, for the null hypothesis
-    that the systems do not differ, with the resampled differences moved to the null by their expectation d:
+    `low` and `high` are percentiles of the resampled differences d*. The p-value is two-sided. The null hypothesis is
+    that the systems do not differ; subtracting d from the resampled differences moves them there. So
     p = (1 + number of resamples with |d* - d| >= |d|) / (1 + resamples), which is never 0.
     """
     _check(resamples, level)
@@ -65,7 +65,7 @@ def compare(
             for weights in resample_weights(score_a.instances, resamples, seed)
         ]
     )
-    # The margin keeps rounding from deciding whether a resample as far off as the difference itself is counted.
+    # The margin keeps rounding errors from deciding whether a resample with |d* - d| = |d| counts.
     extreme = int((np.abs(differences - difference) >= abs(difference) - 1e-9).sum())
     low, high = _percentiles(differences, level)
     recipe = f"bootstrap:paired|resamples:{resamples}|seed:{seed}|level:{level:g}|{score_a.signature}"
@@ -75,7 +75,7 @@ def compare(
 def resample_weights(instances: int, resamples: int, seed: int) -> Iterator[FloatArray]:
     """Yield blocks (rows, N): how often each instance is drawn in each resample.
 
-    The draws depend on the seed and on the number of instances only, so two systems meet the same resamples.
+    The draws depend only on the seed and the number of instances, so two systems get the same resamples.
     """
     generator = np.random.default_rng(seed)
     rows_per_block = max(1, _CELLS_PER_BLOCK // instances)

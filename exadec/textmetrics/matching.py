@@ -2,8 +2,8 @@
 
 In: texts. Out: rows of token ids; shared n-grams and longest common subsequences of paired rows.
 
-Pairs of texts of up to 64 tokens are compared through one 64-bit word per hypothesis token, in which bit i says that
-reference token i is the same: both measures are a few operations on these words, for thousands of pairs at once.
+For texts of up to 64 tokens, each hypothesis token has one 64-bit word, in which bit i says that reference token i is
+the same. Both measures are then a few operations on these words, for thousands of pairs at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from exadec.textmetrics.scores import IntArray
 
 WordArray = NDArray[np.uint64]
 
-_WORD_BITS = 64  # tokens whose matches fit one machine word
+_WORD_BITS = 64  # tokens whose matches fit into one machine word
 _PAIRS_PER_BLOCK = 4096  # keeps the matrices of one block inside the processor's cache
-_CHUNK = 8  # letters that fit one machine word
+_CHUNK = 8  # letters that fit into one machine word
 _CHUNK_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_CHUNK + 1)], dtype=np.uint64)
 
 
 def _letters_and_digits() -> bytes:
-    """Translation table: letters in lower case, digits and line ends stay, all else becomes a space."""
+    """Translation table: letters become lower case, digits and line ends stay, all else becomes a space."""
     table = bytearray(b" " * 256)
     for kept in b"abcdefghijklmnopqrstuvwxyz0123456789\n":
         table[kept] = kept
@@ -37,7 +37,7 @@ _TABLE = _letters_and_digits()
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Rows of token ids that lie in one shared array; selecting and cutting rows copies no tokens."""
+    """Rows of token ids in one shared array; selecting and cutting rows copies no tokens."""
 
     ids: IntArray
     """(total,) token ids, each below `vocabulary_size`."""
@@ -52,7 +52,7 @@ class TokenRows:
         return TokenRows(self.ids, self.starts[rows], self.lengths[rows], self.vocabulary_size)
 
     def cut(self, lengths: IntArray) -> "TokenRows":
-        """Every row with at most so many tokens."""
+        """Every row, cut to at most this many tokens."""
         return TokenRows(self.ids, self.starts, np.minimum(self.lengths, lengths), self.vocabulary_size)
 
     def row(self, index: int) -> list[int]:
@@ -68,7 +68,7 @@ class TokenRows:
         return self.ids[np.arange(len(shift)) + shift]
 
     def padded(self, padding: int) -> IntArray:
-        """(longest, rows) one column per row, so that one position of all rows is contiguous."""
+        """(longest, rows): one column per row, so that a position of all rows is contiguous."""
         columns = np.full((len(self.lengths), int(self.lengths.max(initial=0))), padding, dtype=np.int64)
         columns[np.arange(columns.shape[1]) < self.lengths[:, None]] = self.flat()
         return np.ascontiguousarray(columns.T)
@@ -77,15 +77,15 @@ class TokenRows:
 def tokenize(texts: Sequence[str], stem: Callable[[str], str] | None = None, unicode_case: bool = False) -> TokenRows:
     """Lower-case A-Z, keep runs of a-z and 0-9, `stem` words of more than three letters: the tokens of ROUGE-1.5.5.
 
-    The script sees bytes, so every letter outside ASCII separates words like punctuation does. With `unicode_case` all
-    letters are lower-cased first, as by rouge-score, which turns a few into ASCII (the Kelvin sign becomes k). All
-    texts are cut as one byte string, which is what makes this fast.
+    The script sees bytes, so a letter outside ASCII separates words as punctuation does. With `unicode_case` all
+    letters are lower-cased first, as in rouge-score; that turns a few into ASCII (the Kelvin sign becomes k). It is
+    fast because all texts are split as one byte string.
     """
     joined = "\n".join([*texts, ""])
     if joined.count("\n") > len(texts):  # a line end inside a text
         joined = "\n".join([text.replace("\n", " ") for text in texts] + [""])
     encoded = (joined.lower() if unicode_case else joined).encode("utf-8", "surrogatepass")
-    # Spaces around, so that no word touches the beginning and eight letters can be read anywhere.
+    # With spaces around, no word touches the beginning, and eight letters can be read anywhere.
     plain = b" " + encoded.translate(_TABLE) + b" " * _CHUNK
     letters = np.frombuffer(plain, dtype=np.uint8)
     inside = letters >= ord("0")
@@ -100,9 +100,10 @@ def tokenize(texts: Sequence[str], stem: Callable[[str], str] | None = None, uni
 
 
 def _number_words(plain: bytes, starts: IntArray, lengths: IntArray) -> tuple[IntArray, int]:
-    """Ids (tokens,), equal where the words are, and a bound above them.
+    """Ids (tokens,), equal for equal words, and an upper bound of them.
 
-    Eight letters at a time are one integer, and words are told apart by the numbers of their first, second, ... eight.
+    Eight letters at a time are read as one integer. A word's id follows from the integers of its first eight letters,
+    its second eight, and so on.
     """
     windows = np.ndarray((len(plain) - _CHUNK + 1,), dtype="<u8", buffer=plain, strides=(1,))
     distinct, ids = np.unique(windows[starts] & _CHUNK_MASKS[np.minimum(lengths, _CHUNK)], return_inverse=True)
@@ -121,7 +122,7 @@ def _number_words(plain: bytes, starts: IntArray, lengths: IntArray) -> tuple[In
 def _merge_stems(
     plain: bytes, starts: IntArray, ends: IntArray, ids: IntArray, size: int, stem: Callable[[str], str]
 ) -> tuple[IntArray, int]:
-    """Ids (tokens,) that are equal where the stems are, and a bound above them."""
+    """Ids (tokens,), equal for equal stems, and an upper bound of them."""
     example = np.full(size, -1)
     example[ids] = np.arange(len(ids))  # any token of each word
     used = np.flatnonzero(example >= 0)
@@ -137,11 +138,11 @@ def _merge_stems(
 def count_matches(hypotheses: TokenRows, references: TokenRows, measures: Sequence[str]) -> dict[str, IntArray]:
     """For each measure, what row r of `hypotheses` shares with row r of `references` (rows,).
 
-    A measure is the order of the n-grams, whose matches are clipped, or L for the longest common subsequence.
+    A measure is the order of the n-grams, with clipped matches, or L for the longest common subsequence.
     """
     longest = np.maximum(hypotheses.lengths, references.lengths)
     matches = {measure: np.zeros(len(longest), dtype=np.int64) for measure in measures}
-    # By length, so that the rows of a block need little padding.
+    # Sorted by length, the rows of a block need little padding.
     fitting = np.argsort(longest, kind="stable")[: int((longest <= _WORD_BITS).sum())]
     for begin in range(0, len(fitting), _PAIRS_PER_BLOCK):
         block = fitting[begin : begin + _PAIRS_PER_BLOCK]
@@ -158,7 +159,7 @@ def count_matches(hypotheses: TokenRows, references: TokenRows, measures: Sequen
 
 
 def _matching_words(hypotheses: TokenRows, references: TokenRows) -> WordArray:
-    """(H, pairs): in the word of a hypothesis token, bit i says that reference token i equals it."""
+    """(H, pairs): bit i of a hypothesis token's word says that reference token i equals it."""
     tokens = hypotheses.padded(-1)  # (H, pairs)
     matching = np.zeros(tokens.shape, dtype=np.uint64)
     for position, token in enumerate(references.padded(-2)):
@@ -185,7 +186,7 @@ def _lcs_of(matching: WordArray) -> IntArray:
     unmatched = np.full(matching.shape[1], ~np.uint64(0))
     for match in matching:
         hit = unmatched & match
-        unmatched = (unmatched + hit) | (unmatched - hit)  # wraps round where the carry leaves the word, as it should
+        unmatched = (unmatched + hit) | (unmatched - hit)  # wraps round if the carry leaves the word, as it should
     return _count_bits(~unmatched)
 
 
@@ -197,9 +198,9 @@ def _count_bits(words: WordArray) -> IntArray:
 def shared_ngrams(hypotheses: TokenRows, references: TokenRows, orders: Sequence[int]) -> dict[int, IntArray]:
     """For each order, the clipped n-gram matches (rows,) of row r of `hypotheses` with row r of `references`.
 
-    For rows of any length, where `count_matches` takes short cuts.
-    An n-gram is one integer that begins with its pair's number, so one sort of all n-grams of both sides brings equal
-    ones of a pair together; the lowest bit tells the sides apart.
+    This works for rows of any length; `count_matches` has a faster way for short ones. An n-gram is one integer that
+    begins with the number of its pair. One sort of all n-grams of both sides therefore brings equal ones of a pair
+    together. The lowest bit tells the sides apart.
     """
     lengths = np.concatenate((hypotheses.lengths, references.lengths))  # (2 rows,)
     ids = np.concatenate((hypotheses.flat(), references.flat()))
@@ -214,7 +215,7 @@ def shared_ngrams(hypotheses: TokenRows, references: TokenRows, orders: Sequence
     for order in range(1, max(orders, default=0) + 1):
         inside = room[positions] >= order
         positions, keys = positions[inside], keys[inside]
-        if 2 * bound * size >= 1 << 63:  # the next key would not fit: replace keys by their ranks, in the same order
+        if 2 * bound * size >= 1 << 63:  # the next key would not fit, so replace keys by their ranks
             distinct, keys = np.unique(keys, return_inverse=True)
             bound = len(distinct)
         keys, bound = keys * size + ids[positions + order - 1], bound * size
@@ -227,10 +228,10 @@ def shared_ngrams(hypotheses: TokenRows, references: TokenRows, orders: Sequence
 def _count_matches(marked: IntArray, counts: IntArray) -> IntArray:
     """Sum over equal keys of the smaller side's count, for each pair; `counts[p]` of the keys belong to pair p."""
     values, occurrences = np.unique(marked, return_counts=True)
-    # A key that both sides have gives an even value and, right after it, the odd value above.
+    # A key that both sides have gives an even value and, right after it, the next odd one.
     shared = np.flatnonzero((np.diff(values) == 1) & (values[1:] & 1 == 1))
     matches = np.minimum(occurrences[shared], occurrences[shared + 1])
-    # Keys begin with the pair, so in sorted order the first counts[0] belong to pair 0, and so on.
+    # Keys begin with the pair: in sorted order the first counts[0] belong to pair 0, and so on.
     pair = np.repeat(np.arange(len(counts)), counts)[(np.cumsum(occurrences) - 1)[shared]]
     return np.bincount(pair, weights=matches, minlength=len(counts)).astype(np.int64)
 
@@ -244,8 +245,8 @@ def long_common_subsequences(hypotheses: TokenRows, references: TokenRows) -> In
 def lcs_length(first: Sequence[int], second: Sequence[int]) -> int:
     """Length of the longest common subsequence, one bit per token (Hyyrö 2004), on integers of any width.
 
-    A cleared bit i marks where the dynamic programme's row grows from i to i + 1; adding carries each match to the
-    next set bit, which is the step of the programme for a whole row at once.
+    A cleared bit i marks where a row of the dynamic programme grows from i to i + 1. Addition carries each match to the
+    next set bit, which computes a whole row of the programme at once.
     """
     short, long = sorted((first, second), key=len)
     wanted = set(short)

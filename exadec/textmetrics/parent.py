@@ -2,8 +2,8 @@
 
 In: hypotheses, references, and tables of (attribute, value) pairs. Out: precision, recall and F1, each a `MeanScore`.
 
-With G the hypothesis, R the reference, T the table of K records, #_X(g) how often X holds the n-gram g, and #_GR(g) the
-smaller of #_G(g) and #_R(g); sums run over the distinct n-grams of order n:
+G is the hypothesis, R the reference, T the table of K records. #_X(g) is how often X holds the n-gram g, and #_GR(g)
+the smaller of #_G(g) and #_R(g). Sums run over the distinct n-grams of order n:
 
     w(g)     = share of the words of g that the table holds         (the paper's word overlap model of entailment)
     E_p^n    = sum over G_n of [#_GR(g) + (#_G(g) - #_GR(g)) w(g)] / sum over G_n of #_G(g)
@@ -13,26 +13,26 @@ smaller of #_G(g) and #_R(g); sums run over the distinct n-grams of order n:
     E_r      = E_r(R)^(1 - lambda) E_r(T)^lambda
     F        = 2 E_p E_r / (E_p + E_r)
 
-Everything is computed per instance; the corpus value is the mean over instances. What the paper leaves open is read as
-the authors' script (table_text_eval.py in google-research/language) reads it, unless the list says otherwise:
+Everything is computed per instance; the corpus value is the mean over instances. Where the paper leaves something open,
+we follow the authors' script (table_text_eval.py in google-research/language), unless the list says otherwise:
 
-- lambda: the paper's heuristic, per instance and reference, 1 - lambda = E_r(T) with R in the place of G: a reference
-  that covers the table is trusted, one that does not yields to the table. So does the script's command line; but its
-  function `parent`, called from Python, takes 0.5 unless told otherwise: `table_weight=0.5`.
+- lambda: the paper's heuristic, per instance and reference, 1 - lambda = E_r(T) with R in the place of G. A reference
+  that covers the table is trusted; one that does not yields to the table. The script's command line does the same, but
+  its function `parent` takes 0.5 by default: `table_weight=0.5`.
 - The words of the table: the paper speaks of the lexical items of the table, the script takes those of the values
-  only. `table_words="values"` is the script's; "all" adds those of the attribute names.
-- Several references: that of highest F gives all three values.
+  only. `table_words="values"` is as in the script; "all" adds the words of the attribute names.
+- Several references: the one with the highest F gives all three values.
 - An order without n-grams: precision 0 (a hypothesis of fewer than four words), recall 1 (no n-gram of the reference
-  is entailed at all, so none is missing).
+  is entailed, so none is missing).
 - Smoothing: E_p^n and E_r^n(R) of 0 count as 1e-5 for n = 2 to 4. For n = 1, E_p^1 of 0 makes E_p 0, and E_r^1(R) of
   0 makes E_r(R) 1e-5. E_r(T) of 0 counts as 1e-5.
 - Ours: a hypothesis without words has recall 0, not 1e-5. F has no 1e-8 in its denominator. A record whose value has
-  no words is left out; a table that has no words asks for nothing: lambda is 0, and by the rule above the recall is 1.
-- Words: the script reads text that is tokenised already, lower-cased, cut at spaces: `tokenize="none"`. Ours,
-  `tokenize="words"`, lower-cases and cuts at spaces and at punctuation, whose marks are words of their own, so that
-  raw texts and tables meet.
+  no words is left out. A table without words asks for nothing: lambda is 0, and by the rule above the recall is 1.
+- Words: the script expects text that is tokenised already; it lower-cases and splits at spaces: `tokenize="none"`.
+  Ours, `tokenize="words"`, lower-cases, splits at spaces and punctuation, and makes each mark a word of its own. So raw
+  texts and tables match.
 
-With `tokenize="none"` the values are those of the script but for the points marked as ours: see tests/test_parent.py.
+With `tokenize="none"` the values are the script's, except for the points marked as ours: see tests/test_parent.py.
 """
 
 import re
@@ -61,9 +61,9 @@ class _Facts:
     """A table as PARENT sees it."""
 
     values: list[_Words]
-    """The words of each record's value; records without any are left out."""
+    """The words of each record's value, without records that have none."""
     words: frozenset[str]
-    """What an entailed n-gram may be made of."""
+    """The words that entail an n-gram."""
 
 
 def parent(
@@ -76,7 +76,7 @@ def parent(
 ) -> dict[str, MeanScore]:
     """PARENT `precision`, `recall` and `f1`, 0 to 100; `references[i]` and `tables[i]` belong to `hypotheses[i]`.
 
-    `table_weight` is lambda, 0 to 1: how much of the recall is the table's; None is the paper's heuristic.
+    `table_weight` is lambda, 0 to 1: how much the table counts in the recall. None is the paper's heuristic.
     """
     check_texts(hypotheses, references)
     _check(hypotheses, tables, table_weight, table_words, tokenize)
@@ -145,7 +145,7 @@ def _table_recall(facts: _Facts, text: _Words) -> float:
     """E_r(T): the mean over records of how much of the value the text holds, in its order."""
     numbers = {word: number for number, word in enumerate(text)}
     numbered = [numbers[word] for word in text]
-    # A word that the text lacks has no number; -1 is no word of the text, so it matches nothing.
+    # A word that is not in the text gets -1, which matches nothing.
     shares = [
         lcs_length([numbers.get(word, -1) for word in value], numbered) / len(value)
         for value in facts.values

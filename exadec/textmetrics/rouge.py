@@ -2,16 +2,16 @@
 
 In: hypotheses, and for each one or more references. Out: one `MeanScore` per measure, with its recipe in the signature.
 
-- One text is one sentence, whatever line ends it has, so that ROUGE-L is the longest common subsequence of two texts.
-  The script takes every line for a sentence and unites subsequences over pairs of sentences.
-- Several references: `sum` adds up matches and lengths over all of them before dividing (`-f A`, the script's default);
-  `highest-recall` takes the reference of highest recall (`-f B`); `best` takes the highest value (rouge-score).
-- Stemming: `True` stems by the script's rules alone. `-m` looks a word up in WordNet's exception lists before that;
-  they are not ours to ship, so pass the script's folder data/WordNet-2.0-Exceptions instead of `True` to use them.
-- The script rounds precision and recall to 5 digits before it computes F1; we round nothing.
-- The script prints as `Average` the mean of 1,000 resamples, which is the mean over instances plus a little noise (up
-  to 0.02 points for 2,000 headlines). Our value is the mean itself; `printed_average` gives the script's number.
-- The dialect `rouge-score` gives the numbers of the Python package of that name instead.
+- A text is one sentence, whatever line ends it has. So ROUGE-L is the longest common subsequence of two texts. The
+  script takes every line for a sentence, and unites subsequences over pairs of sentences.
+- Several references: `sum` adds up matches and lengths over all of them before dividing (`-f A`, the script's default).
+  `highest-recall` takes the reference with the highest recall (`-f B`). `best` takes the highest value (rouge-score).
+- Stemming: `True` stems by the script's rules alone. `-m` first looks a word up in WordNet's exception lists. We do not
+  ship these lists; to use them, pass the script's folder data/WordNet-2.0-Exceptions instead of `True`.
+- The script rounds precision and recall to 5 digits before it computes F1. We round nothing.
+- The script's `Average` is the mean of 1,000 resamples: the mean over instances plus a little noise (up to 0.02 points
+  for 2,000 headlines). Our value is the mean itself. `printed_average` gives the script's number.
+- The dialect `rouge-score` gives the numbers of the Python package of that name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ Kind = Literal["f1", "recall", "precision"]
 Dialect = Literal["1.5.5", "rouge-score"]
 Combination = Literal["sum", "highest-recall", "best"]
 
-_BLOCK_CHARACTERS = 1 << 19  # texts scored at a time: bounds the memory, and arrays of this size stay in the cache
+_BLOCK_CHARACTERS = 1 << 19  # scored at a time: bounds the memory, and arrays of this size stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Overlap:
     """What each hypothesis shares with each of its references: three counts per pair (P,)."""
 
     matches: IntArray
-    """Shared n-grams, each counted as often as in the text that has fewer; or tokens of the common subsequence."""
+    """Shared n-grams, each counted as often as in the text with fewer of it; or tokens of the common subsequence."""
     hypothesis_counts: IntArray
     reference_counts: IntArray
 
@@ -74,8 +74,8 @@ def rouge(
 ) -> dict[str, MeanScore]:
     """Score a corpus: F1, recall or precision; or recall of the hypothesis cut to as many tokens as the reference has.
 
-    `references[i]` holds the one or more reference texts of `hypotheses[i]`; `combination` says what several are worth,
-    by default `sum` and, for rouge-score, `best`. The corpus value is the mean over instances, 0 to 100.
+    `references[i]` holds the reference texts of `hypotheses[i]`, one or more. `combination` says how several count: by
+    default `sum`, and `best` for rouge-score. The corpus value is the mean over instances, 0 to 100.
     `stem` may be the folder of WordNet's exception lists.
     """
     combination = combination or ("sum" if dialect == "1.5.5" else "best")
@@ -97,7 +97,7 @@ def rouge(
             f"v:{package_version()}",
         )
         name = f"ROUGE-{measure}" if kind == "f1" else f"ROUGE-{measure} {kind}"
-        # The script compares n-gram recall, but not that of ROUGE-L, after rounding.
+        # The script compares n-gram recall after rounding, but not the recall of ROUGE-L.
         digits = None if measure == "L" else 5
         per_instance = _combine(overlap, counts, kind, combination, digits)
         scores[measure] = mean_score(name, 100 * per_instance, "|".join(recipe))
@@ -135,16 +135,16 @@ def _combine(
         return Overlap(*(np.add.reduceat(part, firsts) for part in parts)).values(kind)
     recall = overlap.recall if digits is None else np.round(overlap.recall, digits)
     chosen = np.flatnonzero(recall == np.repeat(np.maximum.reduceat(recall, firsts), counts))
-    # Of equal ones the first.
+    # The first of equal ones.
     instances = np.repeat(np.arange(len(counts)), counts)[chosen]
     return values[chosen[np.unique(instances, return_index=True)[1]]]
 
 
 def printed_average(score: MeanScore, resamples: int = 1000) -> float:
-    """The `Average` that ROUGE-1.5.5 prints for these instances, numbered from 1 (`-r` resamples): to compare with it.
+    """The `Average` that ROUGE-1.5.5 prints for these instances, numbered from 1, with `-r` resamples.
 
-    Resample number s draws with Perl's generator seeded with s, x <- (a x + c) mod 2^48, from the instances in the
-    order of their numbers as strings: 1, 10, 100, 11.
+    Resample s draws with Perl's generator, seeded with s: x <- (a x + c) mod 2^48. Instances are in the order of their
+    numbers as strings: 1, 10, 100, 11.
     """
     number = score.instances
     # A full stop follows the number, and sorts before every digit.
@@ -165,7 +165,7 @@ def count_overlaps(
     cut_to_reference: bool = False,
     dialect: Dialect = "1.5.5",
 ) -> dict[str, Overlap]:
-    """Count, for each measure, what every hypothesis shares with every one of its references, in the order given."""
+    """For each measure, count what every hypothesis shares with each of its references, in the order given."""
     check_texts(hypotheses, references)
     for measure in measures:
         if measure not in MEASURES:
@@ -196,7 +196,7 @@ def _blocks(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> I
     """Consecutive instances whose texts have about `_BLOCK_CHARACTERS` characters together."""
     counts = np.array([len(texts) for texts in references])
     characters = np.array([len(text) for text in chain.from_iterable(references)])
-    # Each reference is met by a copy of the hypothesis.
+    # Each reference is paired with a copy of the hypothesis.
     copies = counts * np.array([len(text) for text in hypotheses])
     number = np.cumsum(copies + np.add.reduceat(characters, np.cumsum(counts) - counts)) // _BLOCK_CHARACTERS
     bounds = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(counts)]
@@ -209,7 +209,7 @@ def _rows(
     stemmer: Callable[[str], str] | None,
     unicode_case: bool,
 ) -> tuple[TokenRows, TokenRows]:
-    """Tokens of the hypotheses, each repeated for every reference it has, and of the references."""
+    """Tokens of the hypotheses, each repeated for every reference of its own, and of the references."""
     rows = tokenize([*hypotheses, *chain.from_iterable(references)], stemmer, unicode_case)
     copies = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])
     return rows.select(copies), rows.select(slice(len(hypotheses), None))

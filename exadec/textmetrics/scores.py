@@ -20,7 +20,7 @@ class Score(ABC):
     """One number for a corpus, with the recipe that made it."""
 
     name: str
-    """What a table's column is called, for example `ROUGE-L`."""
+    """The heading of a table's column, for example `ROUGE-L`."""
     value: float
     """The corpus value, 0 to 100."""
     signature: str
@@ -33,7 +33,7 @@ class Score(ABC):
 
     @abstractmethod
     def resampled_values(self, weights: FloatArray) -> FloatArray:
-        """Corpus values (R,) when instance n occurs weights[r, n] times; every row of `weights` (R, N) sums to N."""
+        """Corpus values (R,) if instance n occurs weights[r, n] times; every row of `weights` (R, N) sums to N."""
 
     def __str__(self) -> str:
         return f"{self.name} = {self.value:.2f} [{self.signature}]"
@@ -67,7 +67,7 @@ def mean_score(name: str, per_instance: ArrayLike, signature: str) -> MeanScore:
 
 
 def check_texts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Refuse what cannot be scored: no instances, lists of different lengths, an instance without a reference."""
+    """Refuse input that cannot be scored: no instances, lists of different lengths, no reference for an instance."""
     if len(hypotheses) != len(references):
         raise ValueError(
             "`hypotheses` and `references` must have the same length, "
@@ -76,7 +76,7 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
     if not len(hypotheses):
         raise ValueError("`hypotheses` must hold at least 1 text, but is empty instead.")
     for index, texts in enumerate(references):
-        # A bare string is a sequence of one-letter strings, so this mistake would otherwise score silently.
+        # A bare string is a sequence of one-letter strings: without this check it would be scored silently.
         if isinstance(texts, str):
             raise ValueError(
                 f"`references[{index}]` must be a list of texts, but is the single text {texts!r} instead."
@@ -86,7 +86,7 @@ def check_texts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def package_version() -> str:
-    """Version of the installed package, or `source` when it runs without having been installed."""
+    """Version of the installed package, or `source` if it is not installed."""
     try:
         return version("exadec")
     except PackageNotFoundError:

@@ -1,12 +1,12 @@
-"""Porter's suffix stripping (Program 14(3), 1980) in the two variants that published ROUGE scores are computed with.
+"""Porter's suffix stripping (Program 14(3), 1980), in the two variants behind published ROUGE scores.
 
 In: a lower-case word. Out: its stem, as ROUGE-1.5.5.pl or as `nltk.stem.PorterStemmer()` gives it.
 
-The script keeps to the paper, but has -bli and -logi and tries -ment and -ent after the other endings of step 4. Before
-it strips anything it looks the word up in WordNet's exception lists (children -> child). Those lists are WordNet's own
-data and no part of this package: `read_exceptions` reads them from a copy of the script.
+The script follows Porter's paper, but adds -bli and -logi and tries -ment and -ent after the other endings of step 4.
+Before it strips anything it looks the word up in WordNet's exception lists (children -> child). These lists belong to
+WordNet and are not part of this package: `read_exceptions` reads them from a copy of the script.
 
-rouge-score stems with NLTK in its default mode, which departs further. Each departure is marked `extension`: a table of
+rouge-score stems with NLTK's default mode, which differs more. Each difference is marked `extension`: a table of
 irregular words; four-letter -ies/-ied end in -ie and longer -ied in -i; -y becomes -i after any consonant; -alli is
 retried; -fulli; the l of -logi counts as part of the stem; a two-letter stem vowel-consonant counts as short.
 """
@@ -33,7 +33,7 @@ _IRREGULAR = {
     "exceed": "exceed",
     "succeed": "succeed",
 }
-# Where one ending contains another, the longer comes first: the first that fits decides, even when its condition fails.
+# If one ending contains another, the longer comes first. The first that fits decides, even if its condition fails.
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",
@@ -90,7 +90,7 @@ def _has_vowel(word: str) -> bool:
 
 def _replace_ending(word: str, replacements: Mapping[str, str]) -> str:
     """Steps 2 and 3: replace the first ending that fits, if what is before it has a measure above 0."""
-    # str.endswith with a tuple runs in C: most words leave at this one test.
+    # str.endswith with a tuple runs in C, and for most words this one test is enough.
     if not word.endswith(tuple(replacements)):
         return word
     ending = next(ending for ending in replacements if word.endswith(ending))
@@ -120,7 +120,7 @@ def read_exceptions(folder: Path) -> dict[str, str]:
     return {words[0]: words[1] for words in lines if len(words) > 1}
 
 
-# Bounded, so that a long-lived process that meets ever new words does not grow without end.
+# Bounded, so that a long-lived process does not grow without limit.
 @lru_cache(maxsize=1 << 18)
 def stem_like_script(word: str) -> str:
     """Stem one lower-case word of letters and digits (a digit counts as a consonant) by the rules of ROUGE-1.5.5."""
@@ -134,7 +134,7 @@ def stem_like_script(word: str) -> str:
     if word.endswith("y") and _has_vowel(word[:-1]):
         word = word[:-1] + "i"
     word = _replace_ending(_replace_ending(word, _STEP_2), _STEP_3)
-    # One after the other, not one of all: what -ement leaves may lose -ment and -ent too.
+    # One after the other: a word that has lost -ement may lose -ment and -ent, too.
     word = _strip_ending(_strip_ending(word, _STEP_4), ("ment",))
     if word.endswith("ent"):
         word = _strip_ending(word, ("ent",))
@@ -183,7 +183,7 @@ def stem_like_nltk(word: str) -> str:
         return word
     word = _nltk_soften_y(_nltk_strip_past_and_gerund(_nltk_strip_plural(word)))
     word = _replace_ending(_nltk_step_2(word), _STEP_3)
-    # -ion falls only after s and t.
+    # -ion is dropped only after s and t.
     if not word.endswith("ion") or word.endswith(("sion", "tion")):
         word = _strip_ending(word, _NLTK_STEP_4)
     return _nltk_drop_final(word)
