@@ -162,7 +162,7 @@ class MaterialisedCell(RecurrentCell):
 def materialise(model: Seq2seq) -> None:
     """Replace the decoder's cell by one that computes the same in the released way."""
     config, cell = model.config, model.decoder.cell
-    replacement = MaterialisedCell(config.embedding, config.hidden, config.rank or config.hidden)
+    replacement = MaterialisedCell(config.embedding, config.hidden, config.coefficient_rank)
     replacement.to(cell.B).load_state_dict(cell.state_dict())
     model.decoder.cell = replacement
 
