@@ -18,14 +18,13 @@ import numpy as np
 
 from exadec.config import Config, ConfigError, CorpusConfig
 from exadec.corpus import wire, wire_lexicon
-from exadec.corpus.record import Record, read_records, write_records
+from exadec.corpus.record import SPLITS, Record, read_records, write_records
 from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.corpus.tables import READERS, published_files
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
 from exadec.errors import InputError
 
-SPLITS = ("train", "valid", "test")
 FORMAT = 1
 """Raised when the files of a prepared corpus change their meaning."""
 _CHUNK = 10_000
