@@ -52,8 +52,9 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 class CorpusConfig:
     """Which data, and how text becomes pieces."""
 
-    format: Literal["records", "wire", "gigaword", "nyt", "wikibio", "e2e", "webnlg"] = "records"
-    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published."""
+    format: str = "records"
+    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published.
+    `exadec.corpus.readers.FORMATS` has them all."""
     source_folder: str | None = None
     """Where a published data set lies, as its publisher laid it out."""
     train: str | None = None

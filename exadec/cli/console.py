@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from exadec.config import Config
+from exadec.corpus.readers import find_format
 
 messages = Console(stderr=True)
 
@@ -35,5 +36,7 @@ class MessageHandler(logging.Handler):
 
 
 def load_config(path: Path, overrides: Sequence[str] | None, variant: str | None = None) -> Config:
-    """The configuration of a command."""
-    return Config.load(path, overrides or [], variant)
+    """The configuration of a command, checked against the list of formats before anything long begins."""
+    config = Config.load(path, overrides or [], variant)
+    find_format(config.corpus)
+    return config
