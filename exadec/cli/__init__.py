@@ -11,7 +11,7 @@ import typer
 from exadec.cli.console import MessageHandler, messages, say
 from exadec.cli.data import inspect, prepare, retrieve
 from exadec.cli.runs import demo, train
-from exadec.cli.scoring import report, score
+from exadec.cli.scoring import ScoreCommand, report, score
 from exadec.cli.writing import generate, swap
 from exadec.errors import InputError
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     "a file of configs/, then `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
 )
 for verb in (demo, prepare, retrieve, train, generate, score, inspect, report, swap):  # the order `--help` shows
-    app.command()(verb)
+    app.command(cls=ScoreCommand if verb is score else None)(verb)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 
 from exadec.config import Config
-from exadec.corpus.readers import find_format
 
 messages = Console(stderr=True)
 
@@ -36,7 +35,11 @@ class MessageHandler(logging.Handler):
 
 
 def load_config(path: Path, overrides: Sequence[str] | None, variant: str | None = None) -> Config:
-    """The configuration of a command, checked against the list of formats before anything long begins."""
+    """The configuration of a command. Names of formats and metrics are checked before anything long begins."""
     config = Config.load(path, overrides or [], variant)
+    from exadec.corpus.readers import find_format
+    from exadec.textmetrics.metrics import require_steering
+
     find_format(config.corpus)
+    require_steering(config.training.metric)
     return config

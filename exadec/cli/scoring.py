@@ -4,14 +4,27 @@ In: text files with references, or runs with outputs. Out: scores with intervals
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperOption
 
 from exadec.cli.console import say
 from exadec.corpus.record import is_text_file, read_lines, read_records
 from exadec.errors import InputError
+
+
+class ScoreCommand(TyperCommand):
+    """Adds the list of metrics to `score --help`. Only then: other commands need not wait for the imports."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from exadec.textmetrics.metrics import describe_metrics
+
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.name == "metrics":
+                option.help = f"With commas: {describe_metrics()}."
+        super().format_help(ctx, formatter)
 
 
 def score(
@@ -21,7 +34,7 @@ def score(
         typer.Option(help="References, line for line (repeat for more), or records (.jsonl, .tsv, .csv) with tables."),
     ],
     metrics: Annotated[
-        str, typer.Option(help="With commas: rouge1|2|4|L (F1), recall1|2|4|L (at reference length), bleu, parent.")
+        str, typer.Option(help="With commas.")  # `ScoreCommand` adds the list
     ] = "rouge1,rouge2,rougeL,bleu",
     against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
     stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, as the option -m of its script does.")] = True,
@@ -33,8 +46,8 @@ def score(
 
     exadec score system.txt --references gold.txt --against baseline.txt
     """
-    from exadec.textmetrics import compare, confidence_interval, looks_tokenized
-    from exadec.textmetrics.metrics import METRICS, score_all
+    from exadec.textmetrics import compare, confidence_interval
+    from exadec.textmetrics.metrics import METRICS, score_all, with_both_bleus
 
     names = [name.strip() for name in metrics.split(",")]
     for name in names:
@@ -42,10 +55,10 @@ def score(
             raise InputError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
     texts = _text_lines(hypotheses)
     grouped, tables = _read_references(references, hypotheses, len(texts))
-    if tables is None and any(name.startswith("parent") for name in names):
-        raise InputError("parent needs tables: give --references as records with a 'table' each.")
-    if "bleu" in names and looks_tokenized(text for group in grouped for text in group):
-        names.insert(names.index("bleu") + 1, "bleu_tokenised")  # published work has both readings
+    for name in names:
+        if tables is None and METRICS[name].needs_tables:
+            raise InputError(f"{name} needs tables: give --references as records with a 'table' each.")
+    names = with_both_bleus(names, grouped)
     others = None if against is None else _aligned_lines(against, hypotheses, len(texts))
     if wordnet is not None and not list(wordnet.glob("*.exc")):
         raise InputError(f"{wordnet}: there are no exception lists (*.exc) in this folder.")

@@ -6,7 +6,6 @@ In: run folders with the outputs of one split. Out: `Results`: each score with i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from rich.text import Text
 
 from exadec.corpus import wire
 from exadec.errors import InputError
-from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval, looks_tokenized
-from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval
+from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, read_outputs, score_style
 
@@ -111,11 +110,10 @@ def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
     for run, others in zip(runs[1:], outputs[1:], strict=True):
         _refuse_other_instances(runs[0], outputs[0], run, others)
     styled = all(run.config.corpus.format == "wire" for run in runs)
-    # Work on data-to-text reports ROUGE-4; whoever trained for it wants to see it.
-    orders = ("4", "L") if any(run.config.training.metric == "rouge4" for run in runs) else ("1", "2", "L")
+    trained_for = [run.config.training.metric for run in runs]
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = _measure(texts, orders, styled)
+        measures = _measure(texts, trained_for, styled)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
@@ -168,15 +166,11 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
             )
 
 
-def _measure(outputs: Sequence[Output], orders: Sequence[str], styled: bool) -> dict[str, Measured]:
+def _measure(outputs: Sequence[Output], trained_for: Sequence[str], styled: bool) -> dict[str, Measured]:
     texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
     tables = [output.table for output in outputs if output.table is not None]
-    names = [f"rouge{order}" for order in orders] + ["bleu"]
-    if looks_tokenized(chain.from_iterable(references)):
-        names.append("bleu_tokenised")  # published work has both readings
-    if len(tables) == len(outputs):
-        names.append("parent")
+    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
     scores = score_all(names, texts, references, tables)
     if styled:
         scores.append(score_style(outputs))
