@@ -89,6 +89,12 @@ def test_no_modules_import_each_other() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
+def test_nobody_but_its_reader_knows_the_wire() -> None:
+    """Everyone else asks `known_styles`, so that another corpus with known styles is one file and one line."""
+    knowing = [dotted(path) for path in MODULES if "exadec.corpus.wire" in imports(ast.parse(path.read_text("utf-8")))]
+    assert knowing == ["exadec.corpus.readers.generated_wire"]
+
+
 @pytest.mark.parametrize("path", MODULES, ids=by_path)
 def test_module_imports_and_says_what_comes_in_and_goes_out(path: Path) -> None:
     if path.stem == "__main__":

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from exadec.config import ConfigError, CorpusConfig
+from exadec.config import Config, ConfigError, CorpusConfig
+from exadec.corpus.prepare import prepare
 from exadec.corpus.readers import FORMATS, find_format, known_styles
 from exadec.corpus.readers.e2e import read_e2e
 from exadec.corpus.readers.gigaword import read_gigaword
 from exadec.corpus.readers.nyt import read_nyt
 from exadec.corpus.readers.published import PublishedFormat
+from exadec.corpus.readers.record_files import RecordFiles
 from exadec.corpus.readers.webnlg import read_webnlg
 from exadec.corpus.readers.wikibio import read_wikibio
 from exadec.corpus.record import SPLITS, Record, linearize, read_records, write_records
@@ -503,3 +505,28 @@ def test_styles_are_known_of_the_wire_alone() -> None:
     assert all(styles.style_of(record.target) for record in records)
     assert styles.style_of("What is said in no house style.") is None
     assert len({styles.subject_of(record) for record in records}) > 1
+
+
+class Shouts(RecordFiles):
+    """Records of one's own, some of them in capitals."""
+
+    about = "Some texts are in capitals."
+
+    def style_of(self, text: str) -> str | None:
+        return "capitals" if text.isupper() else None
+
+    def subject_of(self, record: Record) -> str:
+        return record.source
+
+
+def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its corpus is prepared, and its styles are known, without any other change."""
+    monkeypatch.setitem(FORMATS, "shouts", Shouts())
+    lines = "".join(f'{{"source": "a b", "target": "{text}"}}\n' for text in ("OH NO", "oh no"))
+    files = {split: str(write(tmp_path / f"{split}.jsonl", lines)) for split in SPLITS}
+    words = {"segmentation": "words", "vocabulary_size": 20}
+    config = Config.from_dict({"folder": str(tmp_path / "work"), "corpus": {"format": "shouts", **files, **words}})
+    corpus = prepare(config)
+    styles = known_styles(corpus.config)
+    assert styles
+    assert [styles.style_of(record.target) for record in corpus.records("train")] == ["capitals", None]

@@ -1,7 +1,7 @@
 """Data sets -> `Record`s: one file for each format, and the one list of them.
 
 A new data set is a new file here and a line in `FORMATS`. If its texts show which style they are written in, its
-format also offers `style_of` and `subject_of`; scores, reports and swaps then use them.
+format is also a `KnownStyles`; scores, reports and swaps then use them.
 """
 
 from collections.abc import Iterator
@@ -34,6 +34,9 @@ class Format(Protocol):
 @runtime_checkable
 class KnownStyles(Protocol):
     """What a format offers beyond `Format` if its texts show which style they are written in."""
+
+    about: str
+    """What the styles are, for the reader of a report."""
 
     def style_of(self, text: str) -> str | None:
         """The style of any text; None for a text in none of the known styles."""

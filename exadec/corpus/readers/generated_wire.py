@@ -14,6 +14,11 @@ from exadec.corpus.record import Record
 class GeneratedWire:
     """Every headline follows one house style, and its structure shows which."""
 
+    about = (
+        "The data are a generated news wire whose outlets each write headlines in one of ten house styles. A source "
+        "does not give the style away, the exemplar does, and the style of a headline can be decided exactly."
+    )
+
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
         # The generator is the input: another version of it makes another corpus.
         return {module.__name__: Path(str(module.__file__)) for module in (wire, wire_lexicon)}
