@@ -60,7 +60,7 @@ class CorpusConfig:
     train: str | None = None
     """Training records."""
     valid: str | None = None
-    """Development records, for early stopping."""
+    """Development records: early stopping watches their score."""
     test: str | None = None
     """Test records."""
     segmentation: Literal["words", "bpe"] = "bpe"
@@ -94,12 +94,12 @@ class ExemplarConfig:
     """Which training target serves as the exemplar (section 3.2)."""
 
     policy: Literal["nearest", "sample", "random", "shuffled", "oracle", "given"] = "nearest"
-    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
-    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`."""
+    """`nearest`: the target of the nearest source; `sample`: one of the nearest; `random`: any target; `shuffled`: what
+    another instance found; `oracle`: nearest by the target itself, for analysis only; `given`: read from `given`."""
     neighbours: int = 1
-    """k: how many of the nearest are found and kept; `sample` draws among them."""
+    """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"
-    """What a word counts: as often as it occurs, once, or by how rare it is."""
+    """How much a word weighs: `raw` counts, `binary` once however often it occurs, `tfidf` the more the rarer it is."""
     features: Literal["words", "pieces"] = "words"
     """What is counted: lower-cased words, or the pieces that the model reads."""
     exclude_same_source: bool = False
@@ -111,7 +111,7 @@ class ExemplarConfig:
     given: str | None = None
     """JSONL file of `split`, `uid` and `exemplar`, the uid of a training record."""
     seed: int = 1
-    """Of `sample`, `random` and `shuffled`."""
+    """Seed of the policies `sample`, `random` and `shuffled`."""
 
     def __post_init__(self) -> None:
         require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
@@ -219,9 +219,9 @@ class TrainingConfig:
     """One loop for all variants (appendix A.1)."""
 
     seed: int = 1
-    """Of initial weights, batch order and dropout."""
+    """Seed of the initial weights, the order of batches and dropout."""
     batch_size: int = 64
-    """Instances a step."""
+    """Instances per step, over all processes together."""
     epochs: int = 20
     """At most this many passes over the training data."""
     learning_rate: float = 0.001
@@ -240,7 +240,7 @@ class TrainingConfig:
     evaluations_per_epoch: int = 1
     """How often the development set is decoded."""
     evaluation_size: int = 2_000
-    """Development instances to decode for early stopping (the first ones)."""
+    """How many development instances are decoded for early stopping, from the first on."""
     patience: int = 5
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -259,7 +259,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How text is searched for."""
+    """Beam search for the best text."""
 
     beam_size: int = 5
     """Hypotheses kept; 1 is greedy search."""
@@ -270,7 +270,7 @@ class SearchConfig:
     block_ngram: int = 0
     """Never write an n-gram of this size twice; 0 allows repetition."""
     batch_size: int = 64
-    """Instances searched at once."""
+    """Instances searched together."""
 
     def __post_init__(self) -> None:
         for key in ("beam_size", "max_length", "batch_size"):
