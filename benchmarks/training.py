@@ -176,7 +176,7 @@ def unroll_materialised(cell: MaterialisedCell, x: torch.Tensor, lam: torch.Tens
 def materialise(model: Seq2seq) -> None:
     """Replace the decoder's cell by one that computes the same as the released code does."""
     config, cell = model.config, model.decoder.cell
-    replacement = MaterialisedCell(config.embedding, config.hidden, config.rank or config.hidden)
+    replacement = MaterialisedCell(config.embedding, config.hidden, config.coefficient_rank)
     replacement.to(cell.B).load_state_dict(cell.state_dict())
     model.decoder.cell = replacement
     model.backend = copy.copy(model.backend)

@@ -106,7 +106,7 @@ def _encoder(layers: int, positions: int, inputs: int, hidden: int) -> tuple[int
 
 def _decoder(config: ModelConfig, b: int, t: int) -> list[Work]:
     """λ, the inputs' half and the recurrence of the decoder."""
-    d, e, g, r = config.hidden, config.embedding, CELLS[config.cell].gates, config.rank or config.hidden
+    d, e, g, r = config.hidden, config.embedding, CELLS[config.cell].gates, config.coefficient_rank
     steps = {"dependent_steps": t, "steps_in_turn": t, "state": d}
     if not config.adaptive:
         return [

@@ -95,7 +95,7 @@ class Writer:
         filled: list[tuple[str | None, float | None]] = [(exemplar, None) for exemplar in exemplars]
         model = self.run.config.model
         missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
-        if missing and (model.adaptive or model.attend_exemplar):
+        if missing and model.reads_exemplars:
             for i, found in zip(missing, self.retrieve([sources[i] for i in missing], group), strict=True):
                 filled[i] = found
         return filled

@@ -4,16 +4,26 @@ In: a strict YAML file and `section.key=value` overrides. Out: a checked `Config
 """
 
 import dataclasses
-import difflib
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-import yaml
+from exadec.errors import ConfigError
+from exadec.strict_yaml import apply_override, build, list_keys, read_yaml, require, require_choice
 
-from exadec.errors import InputError
+__all__ = [
+    "PRESETS",
+    "VARIANTS",
+    "Config",
+    "ConfigError",
+    "CorpusConfig",
+    "ExemplarConfig",
+    "ModelConfig",
+    "SearchConfig",
+    "TrainingConfig",
+    "known_keys",
+]
 
 VARIANTS = {
     "seq2seq": {"adaptive": False, "attend_exemplar": False},
@@ -38,27 +48,19 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-class ConfigError(InputError):
-    """A configuration that cannot be used; the message names the key."""
-
-
-def _require(condition: bool, key: str, rule: str, value: object) -> None:
-    if not condition:
-        raise ConfigError(f"`{key}` must be {rule}, but is {value!r} instead.")
-
-
 @dataclass(frozen=True)
 class CorpusConfig:
     """Which data, and how text becomes pieces."""
 
-    format: Literal["records", "wire", "gigaword", "nyt", "wikibio", "e2e", "webnlg"] = "records"
-    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published."""
+    format: str = "records"
+    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published.
+    `exadec.corpus.readers.FORMATS` has them all."""
     source_folder: str | None = None
     """Where a published data set lies, as its publisher laid it out."""
     train: str | None = None
     """Training records."""
     valid: str | None = None
-    """Development records, for early stopping."""
+    """Development records: early stopping watches their score."""
     test: str | None = None
     """Test records."""
     segmentation: Literal["words", "bpe"] = "bpe"
@@ -84,20 +86,20 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         for key in ("vocabulary_size", "max_source", "max_target", "wire_train", "wire_heldout", "wire_outlets"):
-            _require(getattr(self, key) >= 1, f"corpus.{key}", "at least 1", getattr(self, key))
+            require(getattr(self, key) >= 1, f"corpus.{key}", "at least 1", getattr(self, key))
 
 
 @dataclass(frozen=True)
 class ExemplarConfig:
-    """Which training target shows how to say it (section 3.2)."""
+    """Which training target serves as the exemplar (section 3.2)."""
 
     policy: Literal["nearest", "sample", "random", "shuffled", "oracle", "given"] = "nearest"
-    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
-    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`."""
+    """`nearest`: the target of the nearest source; `sample`: one of the nearest; `random`: any target; `shuffled`: what
+    another instance found; `oracle`: nearest by the target itself, for analysis only; `given`: read from `given`."""
     neighbours: int = 1
-    """k: how many of the nearest are found and kept; `sample` draws among them."""
+    """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"
-    """What a word counts: as often as it occurs, once, or by how rare it is."""
+    """How much a word weighs: `raw` counts, `binary` once however often it occurs, `tfidf` the more the rarer it is."""
     features: Literal["words", "pieces"] = "words"
     """What is counted: lower-cased words, or the pieces that the model reads."""
     exclude_same_source: bool = False
@@ -109,10 +111,10 @@ class ExemplarConfig:
     given: str | None = None
     """JSONL file of `split`, `uid` and `exemplar`, the uid of a training record."""
     seed: int = 1
-    """Of `sample`, `random` and `shuffled`."""
+    """Seed of the policies `sample`, `random` and `shuffled`."""
 
     def __post_init__(self) -> None:
-        _require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
+        require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
         if (self.policy == "given") != (self.given is not None):
             raise ConfigError("`exemplars.given` names the file of the policy `given`: set both or neither.")
 
@@ -170,13 +172,13 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for key in ("hidden", "embedding", "encoder_layers", "exemplar_hidden"):
-            _require(getattr(self, key) >= 1, f"model.{key}", "at least 1", getattr(self, key))
-        _require(self.rank is None or self.rank >= 1, "model.rank", "empty or at least 1", self.rank)
+            require(getattr(self, key) >= 1, f"model.{key}", "at least 1", getattr(self, key))
+        require(self.rank is None or self.rank >= 1, "model.rank", "empty or at least 1", self.rank)
         for item in fields(self):
             if item.name.endswith("_dropout"):
                 rate = getattr(self, item.name)
-                _require(0.0 <= rate < 1.0, f"model.{item.name}", "at least 0 and below 1", rate)
-        _require(
+                require(0.0 <= rate < 1.0, f"model.{item.name}", "at least 0 and below 1", rate)
+        require(
             self.coefficient_norm is None or self.coefficient_norm > 0,
             "model.coefficient_norm",
             "empty or above 0",
@@ -184,6 +186,26 @@ class ModelConfig:
         )
         if self.freeze_embeddings and self.glove is None:
             raise ConfigError("`model.freeze_embeddings` needs vectors to freeze, but `model.glove` is empty.")
+
+    @property
+    def reads_exemplars(self) -> bool:
+        """Whether the model looks at the exemplar at all; Seq2seq does not."""
+        return self.adaptive or self.attend_exemplar
+
+    @property
+    def coefficient_rank(self) -> int:
+        """r, the number of coefficients λ."""
+        return self.rank or self.hidden
+
+    @property
+    def attentional_size(self) -> int:
+        """Size of the attentional vector: what the softmax reads, and what input feeding feeds."""
+        return self.embedding if self.tied else self.hidden
+
+    @property
+    def decoder_inputs(self) -> int:
+        """Size of what the decoder's cell reads at each step: a word embedding and, with input feeding, more."""
+        return self.embedding + (self.attentional_size if self.input_feeding else 0)
 
     @property
     def variant(self) -> str:
@@ -197,9 +219,9 @@ class TrainingConfig:
     """One loop for all variants (appendix A.1)."""
 
     seed: int = 1
-    """Of initial weights, batch order and dropout."""
+    """Seed of the initial weights, the order of batches and dropout."""
     batch_size: int = 64
-    """Instances a step."""
+    """Instances per step, over all processes together."""
     epochs: int = 20
     """At most this many passes over the training data."""
     learning_rate: float = 0.001
@@ -212,12 +234,13 @@ class TrainingConfig:
     """Decoupled: η·0.01 times each parameter is taken off at each step."""
     clip_norm: float = 1.0
     """Gradients are scaled down to this Euclidean norm."""
-    metric: Literal["rouge1", "rouge2", "rouge4", "rougeL", "bleu"] = "rougeL"
-    """Early stopping watches this score of the decoded development set."""
+    metric: str = "rougeL"
+    """Early stopping watches this score of the decoded development set: `rouge1`, `rougeL`, `bleu`...
+    `exadec.textmetrics.metrics.METRICS` has them all."""
     evaluations_per_epoch: int = 1
     """How often the development set is decoded."""
     evaluation_size: int = 2_000
-    """Development instances to decode for early stopping (the first ones)."""
+    """How many development instances are decoded for early stopping, from the first on."""
     patience: int = 5
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -228,15 +251,15 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for key in ("batch_size", "epochs", "evaluations_per_epoch", "evaluation_size", "patience"):
-            _require(getattr(self, key) >= 1, f"training.{key}", "at least 1", getattr(self, key))
+            require(getattr(self, key) >= 1, f"training.{key}", "at least 1", getattr(self, key))
         for key in ("learning_rate", "annealing_rate", "annealing_epochs", "clip_norm"):
-            _require(getattr(self, key) > 0, f"training.{key}", "above 0", getattr(self, key))
-        _require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
+            require(getattr(self, key) > 0, f"training.{key}", "above 0", getattr(self, key))
+        require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How text is searched for."""
+    """Beam search for the best text."""
 
     beam_size: int = 5
     """Hypotheses kept; 1 is greedy search."""
@@ -247,13 +270,13 @@ class SearchConfig:
     block_ngram: int = 0
     """Never write an n-gram of this size twice; 0 allows repetition."""
     batch_size: int = 64
-    """Instances searched at once."""
+    """Instances searched together."""
 
     def __post_init__(self) -> None:
         for key in ("beam_size", "max_length", "batch_size"):
-            _require(getattr(self, key) >= 1, f"search.{key}", "at least 1", getattr(self, key))
+            require(getattr(self, key) >= 1, f"search.{key}", "at least 1", getattr(self, key))
         for key in ("length_penalty", "block_ngram"):
-            _require(getattr(self, key) >= 0, f"search.{key}", "at least 0", getattr(self, key))
+            require(getattr(self, key) >= 0, f"search.{key}", "at least 0", getattr(self, key))
 
 
 @dataclass(frozen=True)
@@ -263,7 +286,7 @@ class Config:
     folder: str
     """Where prepared data and runs go."""
     preset: Literal["paper", "released"] = "paper"
-    """Whose word counts where the paper and the released code differ."""
+    """Which settings to start from where the paper and the authors' released code differ."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     exemplars: ExemplarConfig = field(default_factory=ExemplarConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -273,9 +296,9 @@ class Config:
     @staticmethod
     def load(path: Path | str, overrides: Sequence[str] = (), variant: str | None = None) -> "Config":
         """Read YAML, then apply `section.key=value` overrides and the variant's two switches, in this order."""
-        values = _read_yaml(Path(path))
+        values = read_yaml(Path(path))
         for override in overrides:
-            _apply_override(values, override)
+            apply_override(values, override)
         if variant is not None:
             if variant not in VARIANTS:
                 raise ConfigError(f"unknown variant {variant!r}; the variants are {', '.join(VARIANTS)}.")
@@ -285,12 +308,11 @@ class Config:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Config":
         preset = values.get("preset", "paper")
-        if preset not in PRESETS:
-            raise ConfigError(f"`preset` must be one of {', '.join(PRESETS)}, but is {preset!r} instead.")
+        require_choice(preset, PRESETS, "preset")
         merged: dict[str, Any] = dict(values)
         for section, defaults in PRESETS[preset].items():
             merged[section] = {**defaults, **(merged.get(section) or {})}
-        return _build(Config, merged, prefix="")
+        return build(Config, merged)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -300,99 +322,6 @@ class Config:
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **values)})
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file.")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not valid UTF-8.") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())}).") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected sections such as `model:`, but found none.")
-    return values
-
-
-def _apply_override(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals:
-        raise ConfigError(f"--set wants section.key=value, but got {override!r}.")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        value = text
-    section, dot, name = key.strip().partition(".")
-    if not dot:
-        values[section] = value
-        return
-    if section in values and not isinstance(values[section] or {}, dict):
-        raise ConfigError(f"unknown key `{key}`; `{section}` has no keys below it.")
-    values[section] = {**(values.get(section) or {}), name: value}
-
-
-def _build(kind: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    """A dataclass from a mapping, refusing unknown keys by name and values of the wrong type."""
-    hints = get_type_hints(kind)
-    arguments = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if key not in hints:
-            raise ConfigError(f"unknown key `{name}`{_suggestion(name)}")
-        if is_dataclass(hints[key]):
-            if not isinstance(value, Mapping | None):
-                raise ConfigError(f"`{name}` must be a section with keys below it, but is {value!r} instead.")
-            arguments[key] = _build(hints[key], value or {}, prefix=f"{name}.")
-        else:
-            arguments[key] = _convert(value, hints[key], name)
-    missing = [f.name for f in fields(kind) if _is_required(f) and f.name not in arguments]
-    if missing:
-        raise ConfigError(f"`{prefix}{missing[0]}` is missing.")
-    return kind(**arguments)
-
-
-def _is_required(item: dataclasses.Field[Any]) -> bool:
-    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-
-
 def known_keys() -> list[str]:
     """Every key a configuration may have, as `section.key`."""
-    keys = []
-    for item in fields(Config):
-        section = get_type_hints(Config)[item.name]
-        keys += [f"{item.name}.{inner.name}" for inner in fields(section)] if is_dataclass(section) else [item.name]
-    return keys
-
-
-def _suggestion(name: str) -> str:
-    """The nearest known key. A key in the wrong section is matched by its last part."""
-    keys = known_keys() if "." in name else [item.name for item in fields(Config)]
-    close = difflib.get_close_matches(name, keys, n=1, cutoff=0.75)
-    if not close:
-        by_last_part = {key.rpartition(".")[2]: key for key in keys}
-        close = [by_last_part[match] for match in difflib.get_close_matches(name.rpartition(".")[2], by_last_part, n=1)]
-    close = close or difflib.get_close_matches(name, keys, n=1, cutoff=0.3)
-    return f"; did you mean `{close[0]}`?" if close else "."
-
-
-def _convert(value: Any, hint: Any, name: str) -> Any:
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in get_args(hint):
-            return None
-        (inner,) = [part for part in get_args(hint) if part is not type(None)]
-        return _convert(value, inner, name)
-    if origin is Literal:
-        choices = get_args(hint)
-        if value not in choices:
-            raise ConfigError(f"`{name}` must be one of {', '.join(choices)}, but is {value!r} instead.")
-        return value
-    if hint is float and isinstance(value, int | str) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML 1.1 reads 1e-3 as text
-        except ValueError:
-            pass
-    if type(value) is not hint:
-        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise ConfigError(f"`{name}` must be {kinds[hint]}, but is {value!r} instead.")
-    return value
+    return list_keys(Config)

@@ -1,4 +1,4 @@
-"""The one kind of error a user can cause.
+"""The errors a user can cause.
 
 In: nothing. Out: `InputError`, which the command line prints as one line and turns into exit status 2.
 """
@@ -6,3 +6,7 @@ In: nothing. Out: `InputError`, which the command line prints as one line and tu
 
 class InputError(ValueError):
     """Something the user gave is wrong: a file, a record, an option. The message is one line: what, and where."""
+
+
+class ConfigError(InputError):
+    """A configuration that cannot be used; the message names the key."""

@@ -13,6 +13,7 @@ import torch
 from toys import toy_config, toy_records, write_splits
 
 from exadec.config import Config
+from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import open_run
 from exadec.training.trainer import train
 
@@ -159,6 +160,8 @@ def test_help_teaches() -> None:
     for verb in ("demo", "prepare", "retrieve", "train", "generate", "score", "report", "swap"):
         assert verb in done.stdout
         assert exadec(verb, "--help").returncode == 0
+    listed = exadec("score", "--help").stdout
+    assert all(name in listed for name in METRICS)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +177,20 @@ def test_help_teaches() -> None:
         (["prepare", "toy.yaml", "--set", "corpus.train=empty.jsonl"], "empty.jsonl: the file holds no records."),
         (["prepare", "toy.yaml", "--set", "corpus.train=mute.jsonl"], "mute.jsonl:1: the record has no 'target'."),
         (["prepare", "toy.yaml", "--set", "corpus.train=latin.jsonl"], "latin.jsonl:2: not valid UTF-8"),
+        (
+            ["prepare", "toy.yaml", "--set", "corpus.format=duc"],
+            "`corpus.format` must be one of records, wire, gigaword",
+        ),
+        (["retrieve", "toy.yaml", "--set", "corpus.format=duc"], "webnlg, but is 'duc' instead."),
+        (["train", "toy.yaml", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
+        (["inspect", "toy.yaml", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
+        (["demo", "--folder", "new", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
+        (
+            ["prepare", "toy.yaml", "--set", "training.metric=parent"],
+            "`training.metric` must be one of rouge1, rouge2, rouge4, rougeL, bleu, but is 'parent' instead.",
+        ),
+        (["train", "toy.yaml", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1, rouge2,"),
+        (["demo", "--folder", "new", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1,"),
         (["generate", "nowhere"], "nowhere: not a run folder"),
         (["generate", "run", "--split", "tset"], "unknown split 'tset'; the splits are train, valid, test."),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),

@@ -74,6 +74,8 @@ def test_appendix_in_numbers() -> None:
         ("model.tied=maybe", "`model.tied` must be true or false, but is 'maybe' instead"),
         ("model=3", "`model` must be a section with keys below it, but is 3 instead"),
         ("preset=authors", "`preset` must be one of paper, released, but is 'authors' instead"),
+        ("preset=[paper]", r"`preset` must be one of paper, released, but is \['paper'\] instead"),
+        ("training.backend=cudnn", "`training.backend` must be one of auto, reference, triton, hopper, but is 'cudnn'"),
         ("folder.name=3", "unknown key `folder.name`; `folder` has no keys below it"),
         ("model.hidden", "--set wants section.key=value, but got 'model.hidden'"),
         ("model.freeze_embeddings=true", "needs vectors to freeze"),
@@ -135,3 +137,16 @@ def test_every_key_has_a_docstring() -> None:
     for key in known_keys():
         name = key.rpartition(".")[2]
         assert re.search(rf'^    {name}: [^\n]*\n    """\S', source, re.MULTILINE), key
+
+
+def test_widths_of_the_decoder_follow_from_the_switches() -> None:
+    """Worked out by hand from section 4.1: tying makes the attentional vector as wide as an embedding."""
+    tied = ModelConfig(hidden=6, embedding=4, input_feeding=True)
+    assert (tied.attentional_size, tied.decoder_inputs, tied.coefficient_rank) == (4, 8, 6)
+    untied = ModelConfig(hidden=6, embedding=4, input_feeding=True, tied=False, rank=3)
+    assert (untied.attentional_size, untied.decoder_inputs, untied.coefficient_rank) == (6, 10, 3)
+    assert ModelConfig(hidden=6, embedding=4, tied=False).decoder_inputs == 4
+
+
+def test_only_seq2seq_reads_no_exemplars() -> None:
+    assert [name for name in VARIANTS if not ModelConfig(**VARIANTS[name]).reads_exemplars] == ["seq2seq"]

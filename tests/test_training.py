@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 from toys import toy_config, toy_records, variant_config, write_splits
 
 from exadec.api import load
-from exadec.config import Config
+from exadec.config import Config, CorpusConfig
 from exadec.corpus.prepare import prepare
+from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
@@ -270,7 +271,9 @@ def test_optimizer_is_decoupled_adam_over_all_parameters(toy: Path) -> None:
 def test_style_score_counts_matching_styles() -> None:
     texts = ["On Friday, Riley won Senegal general election with 67 percent", "something else"]
     outputs = [Output("u", "s", texts[0], 1.0, ("r",), text, 0.0) for text in texts]
-    assert score_style(outputs).value == 50.0
+    styles = known_styles(CorpusConfig(format="wire"))
+    assert styles
+    assert score_style(outputs, styles).value == 50.0
 
 
 @pytest.mark.parametrize(

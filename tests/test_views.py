@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 
 from exadec.api import Generation, Writer, load
 from exadec.config import VARIANTS, Config, CorpusConfig, ModelConfig, SearchConfig, TrainingConfig
+from exadec.corpus.readers import known_styles
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
 from exadec.textmetrics import bleu, compare, confidence_interval, rouge
@@ -30,6 +31,7 @@ from exadec.views.results import Results, compare_runs, render_markdown, render_
 from exadec.views.swap import Swap, make_swap, mark_new_words, pick_swaps, render_swap
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
+WIRE = known_styles(CorpusConfig(format="wire"))
 EVIL = '<script>alert("&")</script>'
 
 
@@ -128,7 +130,7 @@ def test_seq2seq_comes_first_and_is_the_baseline(results: Results) -> None:
 def test_numbers_are_those_of_textmetrics(runs: list[Path], results: Results) -> None:
     adaptive, plain = (read_outputs(run / "test.outputs.jsonl") for run in runs)
     texts, references = [o.text for o in adaptive], [o.references for o in adaptive]
-    direct = [*rouge(texts, references).values(), bleu(texts, references), score_style(adaptive)]
+    direct = [*rouge(texts, references).values(), bleu(texts, references), score_style(adaptive, WIRE)]
     measures = results.systems[1].measures
     assert list(measures) == ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "style"]
     for score in direct:
@@ -305,7 +307,7 @@ def test_house_styles_are_ticked_for_the_wire_only() -> None:
     headline = "What next for Galway after 950 Milotrans job cuts?"
     followed = "What next for Brensoft after $71 mln Zetagrid takeover?"
     generations = [generation(followed, headline), generation("some words", headline)]
-    styled = show(render_swap(Swap("source", generations, styled=True)))
+    styled = show(render_swap(Swap("source", generations, WIRE)))
     assert "✓ question" in styled
     assert "✗ no house style" in styled
     assert "✓" not in show(render_swap(Swap("source", generations)))
@@ -315,7 +317,7 @@ def test_make_swap_writes_with_each_exemplar(writer: Writer, results: Results) -
     source = results.baseline.outputs[0].source
     given = "What next for Galway after 950 Milotrans job cuts?"
     swap = make_swap(writer, source, [None, given])
-    assert swap.styled
+    assert swap.styles is WIRE
     assert [found.exemplar for found in swap.generations] == [results.baseline.outputs[0].exemplar, given]
     assert swap.generations[0].similarity is not None
     assert swap.generations[1].similarity is None

@@ -16,16 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from exadec.config import Config, ConfigError, CorpusConfig
-from exadec.corpus import wire, wire_lexicon
-from exadec.corpus.record import Record, read_records, write_records
+from exadec.config import Config, CorpusConfig
+from exadec.corpus.readers import find_format
+from exadec.corpus.record import SPLITS, Record, read_records, write_records
 from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
-from exadec.corpus.tables import READERS, published_files
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
-from exadec.errors import InputError
 
-SPLITS = ("train", "valid", "test")
 FORMAT = 1
 """Raised when the files of a prepared corpus change their meaning."""
 _CHUNK = 10_000
@@ -147,40 +144,11 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
 
 
 def _input_hashes(config: CorpusConfig) -> dict[str, str]:
-    if config.format == "wire":
-        # The generator is the input: another version of it makes another corpus.
-        return {module.__name__: hash_file(Path(str(module.__file__))) for module in (wire, wire_lexicon)}
-    if config.format != "records":
-        folder = _source_folder(config)
-        return {str(path.relative_to(folder)): hash_file(path) for path in published_files(config.format, folder)}
-    hashes = {}
-    for split in SPLITS:
-        name = getattr(config, split)
-        if name is None:
-            raise ConfigError(f"`corpus.{split}` is missing: name the file of {split} records.")
-        if not Path(name).is_file():
-            raise InputError(f"{name}: no such file (named by `corpus.{split}`).")
-        hashes[split] = hash_file(Path(name))
-    return hashes
+    return {name: hash_file(path) for name, path in find_format(config).inputs(config).items()}
 
 
 def _read_splits(config: CorpusConfig) -> dict[str, Iterator[Record]]:
-    if config.format == "wire":
-        sizes = {"train": config.wire_train, "valid": config.wire_heldout, "test": config.wire_heldout}
-        generated = wire.generate(config.wire_seed, sizes, config.wire_outlets)
-        return {split: iter(records) for split, records in generated.items()}
-    if config.format != "records":
-        return {split: READERS[config.format](_source_folder(config), split) for split in SPLITS}
-    return {split: read_records(Path(getattr(config, split))) for split in SPLITS}
-
-
-def _source_folder(config: CorpusConfig) -> Path:
-    if config.source_folder is None:
-        raise ConfigError(f"`corpus.source_folder` is missing: say where the {config.format} files lie.")
-    folder = Path(config.source_folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder (named by `corpus.source_folder`).")
-    return folder
+    return {split: find_format(config).read(config, split) for split in SPLITS}
 
 
 def _counted(records: Iterator[Record], what: str, report: Report) -> Iterator[Record]:

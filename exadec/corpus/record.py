@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 from exadec.errors import InputError
 
 FIELDS = ("uid", "source", "table", "target", "references", "group")
+SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)

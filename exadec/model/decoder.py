@@ -52,12 +52,11 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig, embedding: Embedding, values: int):
         super().__init__()
-        size, dimension = embedding.weight.shape
+        size = len(embedding.weight)
         self.input_feeding = config.input_feeding
-        attentional = dimension if config.tied else config.hidden
-        inputs = dimension + (attentional if config.input_feeding else 0)
+        attentional, inputs = config.attentional_size, config.decoder_inputs
         linear = config.weights if config.adaptive else "fixed"
-        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.rank or config.hidden)
+        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.coefficient_rank)
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer)
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":

@@ -57,7 +57,7 @@ class Seq2seq(nn.Module):
         self.coefficients: Coefficients | None = None
         self.exemplar_layer: nn.Linear | None = None
         self.exemplar_values: nn.Linear | None = None
-        if config.adaptive or config.attend_exemplar:
+        if config.reads_exemplars:
             self.exemplar_encoder = BiLstmEncoder(dimension, config.exemplar_hidden, 1, config.encoder_dropout)
         if config.adaptive:
             self.exemplar_dropout = nn.Dropout(config.exemplar_dropout)
@@ -65,7 +65,7 @@ class Seq2seq(nn.Module):
                 self.exemplar_layer = nn.Linear(encoding, encoding)
             groups = CELLS[config.cell].gates if config.per_gate_coefficients else 1
             norm = config.coefficient_norm or math.sqrt(hidden)
-            self.coefficients = Coefficients(encoding, config.rank or hidden, groups, norm)
+            self.coefficients = Coefficients(encoding, config.coefficient_rank, groups, norm)
         if config.attend_exemplar:
             self.exemplar_values = nn.Linear(encoding, 2 * hidden)
 
@@ -188,8 +188,7 @@ def count_parameters(model: Seq2seq) -> dict[str, int]:
 def explain_cell(config: ModelConfig) -> str:
     """The size of P and Q in the paper's terms: 4d² for an adaptive Elman cell at r = d, 2d² for an ordinary one."""
     d, gates = config.hidden, CELLS[config.cell].gates
-    inputs = config.embedding + (config.embedding if config.tied else d) * config.input_feeding
-    r = config.rank or d
+    inputs, r = config.decoder_inputs, config.coefficient_rank
     if not config.adaptive:
         formula, ordinary = ("2d²", "bias d") if inputs == d else ("d(d + inputs)", "bias d")
     elif config.weights == "unconstrained":

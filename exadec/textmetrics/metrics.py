@@ -1,24 +1,88 @@
-"""Scores by name.
+"""Scores by name: the one list of metrics.
 
 In: names such as `rougeL` or `bleu`, texts, references, tables. Out: a `Score` for each name, in order.
+
+A new metric is a file that computes it and a line in `METRICS`. It can then be asked for by `exadec score --metrics`
+and, where its line says so, by `training.metric`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
+from typing import Literal, cast
 
-from exadec.textmetrics.bleu import bleu
+from exadec.strict_yaml import require_choice
+from exadec.textmetrics.bleu import bleu, looks_tokenized
 from exadec.textmetrics.parent import Table, parent
 from exadec.textmetrics.rouge import rouge
 from exadec.textmetrics.scores import Score
 
-METRICS = (
-    *("rouge1", "rouge2", "rouge4", "rougeL"),
-    *("recall1", "recall2", "recall4", "recallL"),
-    *("bleu", "bleu_tokenised"),
-    *("parent", "parent_precision", "parent_recall"),
-)
-"""ROUGE F1; ROUGE recall of texts cut to the reference's length; BLEU read by 13a, and as it is; PARENT."""
-_PARENT = {"parent": "f1", "parent_precision": "precision", "parent_recall": "recall"}
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that a metric may look at."""
+
+    texts: Sequence[str]
+    references: Sequence[Sequence[str]]
+    tables: Sequence[Table] | None
+    stem: bool | Path
+    """Stemming in ROUGE: by rule, or with the WordNet exceptions of a folder, or not at all."""
+
+
+Family = Callable[[Sequence[str], Material], Mapping[str, Score]]
+"""Computes metrics that share their work: the family's own names for them -> a score for each of these names."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One score: how it is computed, and what it may be used for."""
+
+    family: Family
+    member: str
+    """The name of this score within its family."""
+    description: str
+    """For `--help`; metrics in a row that share a description are listed together."""
+    needs_tables: bool = False
+    steers_training: bool = False
+    """Whether early stopping may watch it: it needs texts and references alone, and it is the higher the better."""
+
+
+def _rouge(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
+    return rouge(given.texts, given.references, orders, given.stem)
+
+
+def _recall(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
+    return rouge(given.texts, given.references, orders, given.stem, recall_at_reference_length=True)
+
+
+def _bleu(readings: Sequence[str], given: Material) -> Mapping[str, Score]:
+    return {
+        reading: bleu(given.texts, given.references, tokenize=cast(Literal["13a", "none"], reading))
+        for reading in readings
+    }
+
+
+def _parent(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.tables is not None  # `score_all` has seen to it
+    return parent(given.texts, given.references, given.tables)
+
+
+METRICS: dict[str, Metric] = {
+    "rouge1": Metric(_rouge, "1", "F1", steers_training=True),
+    "rouge2": Metric(_rouge, "2", "F1", steers_training=True),
+    "rouge4": Metric(_rouge, "4", "F1", steers_training=True),
+    "rougeL": Metric(_rouge, "L", "F1", steers_training=True),
+    "recall1": Metric(_recall, "1", "ROUGE recall at reference length"),
+    "recall2": Metric(_recall, "2", "ROUGE recall at reference length"),
+    "recall4": Metric(_recall, "4", "ROUGE recall at reference length"),
+    "recallL": Metric(_recall, "L", "ROUGE recall at reference length"),
+    "bleu": Metric(_bleu, "13a", "tokenised by 13a", steers_training=True),
+    "bleu_tokenised": Metric(_bleu, "none", "cut at spaces alone"),
+    "parent": Metric(_parent, "f1", "for texts from tables", needs_tables=True),
+    "parent_precision": Metric(_parent, "precision", "for texts from tables", needs_tables=True),
+    "parent_recall": Metric(_parent, "recall", "for texts from tables", needs_tables=True),
+}
 
 
 def score_all(
@@ -32,22 +96,40 @@ def score_all(
 
     `stem` is ROUGE's: by rule, or with the WordNet exceptions of a folder, or not at all.
     """
-    unknown = [name for name in names if name not in METRICS]
-    if unknown:
-        raise ValueError(f"unknown metric {unknown[0]!r}; the metrics are {', '.join(METRICS)}.")
-    found: dict[str, Score] = {}
-    for prefix, cut in (("rouge", False), ("recall", True)):
-        measures = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        if measures:
-            scores = rouge(texts, references, measures, stem, recall_at_reference_length=cut)
-            found |= {f"{prefix}{measure}": score for measure, score in scores.items()}
-    if "bleu" in names:
-        found["bleu"] = bleu(texts, references)
-    if "bleu_tokenised" in names:
-        found["bleu_tokenised"] = bleu(texts, references, tokenize="none")
-    if any(name in _PARENT for name in names):
-        if tables is None:
-            raise ValueError("PARENT needs the tables that the texts were written from.")
-        scores = parent(texts, references, tables)
-        found |= {name: scores[kind] for name, kind in _PARENT.items()}
-    return [found[name] for name in names]
+    members: dict[Family, list[str]] = {}
+    for name in names:
+        if name not in METRICS:
+            raise ValueError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
+        if METRICS[name].needs_tables and tables is None:
+            raise ValueError(f"`{name}` needs the tables that the texts were written from.")
+        members.setdefault(METRICS[name].family, []).append(METRICS[name].member)
+    given = Material(texts, references, tables, stem)
+    scores = {family: family(list(dict.fromkeys(asked)), given) for family, asked in members.items()}
+    return [scores[METRICS[name].family][METRICS[name].member] for name in names]
+
+
+def require_steering(name: str) -> None:
+    """Refuse a `training.metric` that early stopping cannot watch."""
+    require_choice(name, [known for known, metric in METRICS.items() if metric.steers_training], "training.metric")
+
+
+def choose_for_report(trained_for: Collection[str], references: Sequence[Sequence[str]], has_tables: bool) -> list[str]:
+    """The metrics that a comparison of runs shows. `trained_for`: the `training.metric` of each run."""
+    # Work on data-to-text reports ROUGE-4; whoever trained for it wants to see it.
+    names = ["rouge4", "rougeL", "bleu"] if "rouge4" in trained_for else ["rouge1", "rouge2", "rougeL", "bleu"]
+    names += [name for name in dict.fromkeys(trained_for) if name not in names]
+    return with_both_bleus(names, references) + ["parent"] * has_tables
+
+
+def with_both_bleus(names: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
+    """Add BLEU of the text as it is where the references look tokenised: published work has both readings."""
+    names = list(names)
+    if "bleu" in names and "bleu_tokenised" not in names and looks_tokenized(chain.from_iterable(references)):
+        names.insert(names.index("bleu") + 1, "bleu_tokenised")
+    return names
+
+
+def describe_metrics() -> str:
+    """All names, for `--help`: `rouge1, rouge2 (F1); bleu (...)`."""
+    alike = groupby(METRICS.items(), key=lambda item: item[1].description)
+    return "; ".join(f"{', '.join(name for name, _ in items)} ({description})" for description, items in alike)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from exadec.config import SearchConfig
-from exadec.corpus import wire
 from exadec.corpus.prepare import Corpus
+from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, exemplar_folder, open_exemplars
@@ -38,12 +38,15 @@ class Output:
     """What the source was before it was linearised, for scores that ask the table."""
 
 
-def score_style(outputs: Sequence[Output]) -> Score:
-    """How often an output is in the house style of its exemplar: exact, for the embedded corpus alone."""
-    follows = []
-    for output in outputs:
-        wanted = None if output.exemplar is None else wire.style_of(output.exemplar)
-        follows.append(100.0 * (wanted is not None and wire.style_of(output.text) == wanted))
+def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
+    """Whether a text is in the style of its exemplar."""
+    wanted = None if exemplar is None else styles.style_of(exemplar)
+    return wanted is not None and styles.style_of(text) == wanted
+
+
+def score_style(outputs: Sequence[Output], styles: KnownStyles) -> Score:
+    """How often an output is in the style of its exemplar: exact, because the styles of the corpus are known."""
+    follows = [100.0 * follows_style(styles, output.text, output.exemplar) for output in outputs]
     return mean_score("style", follows, "style-following|exemplar's house style|exact")
 
 

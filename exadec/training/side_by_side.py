@@ -22,6 +22,7 @@ from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import pick_device
+from exadec.textmetrics.metrics import require_steering
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate
@@ -128,6 +129,8 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
     refuse_torchrun()
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
+    for job in jobs:
+        require_steering(job.config.training.metric)
     folders = [job.folder for job in jobs]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:

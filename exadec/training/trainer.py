@@ -29,7 +29,7 @@ from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.textmetrics import Score
-from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics.metrics import require_steering, score_all
 from exadec.training.checkpoint import (
     BEST,
     LAST,
@@ -309,6 +309,7 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
 
 def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
     training = config.training
+    require_steering(training.metric)
     if training.precision == "bfloat16" and pick_device().type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     if training.batch_size % processes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from exadec.corpus import wire
+from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import UNK, PieceTable
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
@@ -99,9 +99,10 @@ def project(rows: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
 
 def _label_exemplars(run: Run, outputs: Sequence[Output], split: str) -> tuple[dict[str, str | None], str]:
     """Each distinct exemplar with its label, and what the label means."""
-    if run.config.corpus.format == "wire":
+    styles = known_styles(run.config.corpus)
+    if styles is not None:
         texts = [output.exemplar for output in outputs if output.exemplar is not None]
-        return {text: wire.style_of(text) or "none" for text in texts}, "house style"
+        return {text: styles.style_of(text) or "none" for text in texts}, "house style"
     corpus = open_corpus(run)
     indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
     wanted = set(indices.tolist())

@@ -6,7 +6,8 @@ In: results, swaps, outputs. Out: HTML text in which everything that comes from 
 from collections.abc import Sequence
 from html import escape
 
-from exadec.training.evaluation import Output
+from exadec.corpus.readers import KnownStyles
+from exadec.training.evaluation import Output, follows_style
 from exadec.views.plots import looks_of
 from exadec.views.results import (
     MAIN,
@@ -20,7 +21,7 @@ from exadec.views.results import (
     format_range,
     heading,
 )
-from exadec.views.swap import Swap, follows_style, mark_new_words, style_name
+from exadec.views.swap import Swap, mark_new_words, style_name
 
 
 def score_table(results: Results) -> str:
@@ -98,9 +99,9 @@ def swap_card(swap: Swap) -> str:
             for words, new in mark_new_words(generation.text, first)
         )
         verdict = ""
-        if swap.styled:
-            notes.insert(0, f"style: {style_name(generation.exemplar or '')}")
-            verdict = _style_verdict(generation.text, generation.exemplar)
+        if swap.styles is not None:
+            notes.insert(0, f"style: {style_name(swap.styles, generation.exemplar or '')}")
+            verdict = _style_verdict(swap.styles, generation.text, generation.exemplar)
         exemplar = escape(generation.exemplar or "(no exemplar found)")
         note = f'<span class="note">{escape(" · ".join(notes))}</span>' if notes else ""
         rows.append(
@@ -114,10 +115,10 @@ def swap_card(swap: Swap) -> str:
     )
 
 
-def _style_verdict(text: str, exemplar: str | None) -> str:
+def _style_verdict(styles: KnownStyles, text: str, exemplar: str | None) -> str:
     """The style of a text, ticked when it is its exemplar's."""
-    kind, sign = ("good", "✓") if follows_style(text, exemplar) else ("bad", "✗")
-    return f'<span class="note"><span class="{kind}">{sign}</span> {escape(style_name(text))}</span>'
+    kind, sign = ("good", "✓") if follows_style(styles, text, exemplar) else ("bad", "✗")
+    return f'<span class="note"><span class="{kind}">{sign}</span> {escape(style_name(styles, text))}</span>'
 
 
 def sample_cards(results: Results, indices: Sequence[int]) -> str:
@@ -127,11 +128,11 @@ def sample_cards(results: Results, indices: Sequence[int]) -> str:
 
 def _sample_card(results: Results, index: int) -> str:
     shown: Output = results.baseline.outputs[index]
-    styled = results.majority is not None
+    styles = results.styles
     exemplar = escape(shown.exemplar or "(no exemplar found)")
     note = f"similarity {shown.similarity:.2f}"
-    if styled:
-        note = f"style: {style_name(shown.exemplar or '')} · {note}"
+    if styles is not None:
+        note = f"style: {style_name(styles, shown.exemplar or '')} · {note}"
     rows = [
         f"<dt>Source</dt><dd>{escape(shown.source)}</dd>",
         f'<dt>Exemplar</dt><dd>{exemplar}<span class="note">{escape(note)}</span></dd>',
@@ -141,7 +142,7 @@ def _sample_card(results: Results, index: int) -> str:
     for number, (system, look) in enumerate(zip(results.systems, looks_of(results.systems), strict=True)):
         first = "first" if number == 0 else ""
         text = system.outputs[index].text
-        verdict = _style_verdict(text, shown.exemplar) if styled else ""
+        verdict = _style_verdict(styles, text, shown.exemplar) if styles is not None else ""
         rows.append(
             f'<dt class="{first}">{_swatch(look.colour)}{escape(system.name)}</dt>'
             f'<dd class="written {first}">{escape(text) or "(nothing)"}{verdict}</dd>'

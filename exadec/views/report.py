@@ -39,10 +39,6 @@ _EXPLANATION = (
     "words; AdaDec builds the weights of its decoder from it, by way of a vector of coefficients λ; AdaDec+AttExp "
     "does both."
 )
-_WIRE = (
-    "The data are a generated news wire whose outlets each write headlines in one of ten house styles. A source does "
-    "not give the style away, the exemplar does, and the style of a headline can be decided exactly."
-)
 _TICKS = " A tick says that an output is in its exemplar’s house style, a cross that it is in another."
 
 
@@ -78,10 +74,10 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
 
 def _opening(results: Results) -> str:
     facts = f"{len(results.systems)} systems, {results.instances:,} {results.split} instances"
-    wire = f"<p>{_WIRE}</p>" if results.majority is not None else ""
+    about = "" if results.styles is None else f"<p>{escape(results.styles.about)}</p>"
     return (
         "<h1>What the exemplar is worth</h1>"
-        f'<p class="facts">exadec report · {escape(facts)}</p><p class="lead">{_EXPLANATION}</p>{wire}'
+        f'<p class="facts">exadec report · {escape(facts)}</p><p class="lead">{_EXPLANATION}</p>{about}'
     )
 
 
@@ -185,7 +181,7 @@ def _swaps(swaps: Sequence[Swap]) -> str:
         "One source, several exemplars: the facts should stay, the wording should follow the exemplar. Words that the "
         "first output does not have are marked."
     )
-    ticked = _TICKS if any(swap.styled for swap in swaps) else ""
+    ticked = _TICKS if any(swap.styles for swap in swaps) else ""
     return f"<h2>Exemplar swaps</h2><p>{explanation}{ticked}</p>{''.join(map(swap_card, swaps))}"
 
 

@@ -6,7 +6,6 @@ In: run folders with the outputs of one split. Out: `Results`: each score with i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from exadec.corpus import wire
+from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
-from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval, looks_tokenized
-from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval
+from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, read_outputs, score_style
 
@@ -79,7 +78,9 @@ class Results:
     split: str
     systems: list[System]
     majority: MajorityStyle | None
-    """For the embedded wire only."""
+    """For a corpus with known styles only."""
+    styles: KnownStyles | None
+    """Those of the corpus, where they are known."""
 
     @property
     def baseline(self) -> System:
@@ -110,16 +111,22 @@ def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
     outputs = [_read_split(run, split) for run in runs]
     for run, others in zip(runs[1:], outputs[1:], strict=True):
         _refuse_other_instances(runs[0], outputs[0], run, others)
-    styled = all(run.config.corpus.format == "wire" for run in runs)
-    # Work on data-to-text reports ROUGE-4; whoever trained for it wants to see it.
-    orders = ("4", "L") if any(run.config.training.metric == "rouge4" for run in runs) else ("1", "2", "L")
+    styles = _shared_styles(runs)
+    trained_for = [run.config.training.metric for run in runs]
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = _measure(texts, orders, styled)
+        measures = _measure(texts, trained_for, styles)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
-    return Results(split, systems, find_majority_style(outputs[0]) if styled else None)
+    majority = None if styles is None else find_majority_style(outputs[0], styles)
+    return Results(split, systems, majority, styles)
+
+
+def _shared_styles(runs: Sequence[Run]) -> KnownStyles | None:
+    """The styles that the texts of all runs are known to have."""
+    first, *others = [known_styles(run.config.corpus) for run in runs]
+    return first if all(other is first for other in others) else None
 
 
 def display_names(runs: Sequence[Run]) -> list[str]:
@@ -135,13 +142,13 @@ def display_names(runs: Sequence[Run]) -> list[str]:
     return chosen
 
 
-def find_majority_style(outputs: Sequence[Output]) -> MajorityStyle | None:
-    """The most frequent house style among references; None when no reference has a house style."""
-    counts = Counter(filter(None, (wire.style_of(output.references[0]) for output in outputs)))
+def find_majority_style(outputs: Sequence[Output], styles: KnownStyles) -> MajorityStyle | None:
+    """The most frequent style among references; None when no reference has one."""
+    counts = Counter(filter(None, (styles.style_of(output.references[0]) for output in outputs)))
     if not counts:
         return None
     style, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
-    same = sum(output.exemplar is not None and wire.style_of(output.exemplar) == style for output in outputs)
+    same = sum(output.exemplar is not None and styles.style_of(output.exemplar) == style for output in outputs)
     return MajorityStyle(style, 100 * count / len(outputs), 100 * same / len(outputs))
 
 
@@ -168,18 +175,14 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
             )
 
 
-def _measure(outputs: Sequence[Output], orders: Sequence[str], styled: bool) -> dict[str, Measured]:
+def _measure(outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None) -> dict[str, Measured]:
     texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
     tables = [output.table for output in outputs if output.table is not None]
-    names = [f"rouge{order}" for order in orders] + ["bleu"]
-    if looks_tokenized(chain.from_iterable(references)):
-        names.append("bleu_tokenised")  # published work has both readings
-    if len(tables) == len(outputs):
-        names.append("parent")
+    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
     scores = score_all(names, texts, references, tables)
-    if styled:
-        scores.append(score_style(outputs))
+    if styles is not None:
+        scores.append(score_style(outputs, styles))
     return {score.name: Measured(score, *confidence_interval(score)) for score in scores}
 
 

@@ -17,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from exadec.api import Generation, Writer, load
-from exadec.corpus import wire
 from exadec.corpus.prepare import Corpus
+from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.corpus.record import Record
 from exadec.errors import InputError
 from exadec.training.checkpoint import open_corpus
+from exadec.training.evaluation import follows_style
 
 OTHERS = 2
 """Exemplars of a picked swap beside the retrieved one."""
@@ -35,44 +36,44 @@ class Swap:
 
     source: str
     generations: list[Generation]
-    styled: bool = False
-    """Whether the texts have house styles, as those of the embedded wire do."""
+    styles: KnownStyles | None = None
+    """Those of the corpus, where they are known."""
 
 
 def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> Swap:
     """Write the source with each exemplar; None stands for the retrieved one."""
     _refuse_without_exemplar(writer)
     generations = [writer.write(source, exemplar) for exemplar in exemplars]
-    return Swap(source, generations, writer.run.config.corpus.format == "wire")
+    return Swap(source, generations, known_styles(writer.run.config.corpus))
 
 
 def pick_swaps(folder: Path, count: int = 3) -> list[Swap]:
     """Swaps on test instances that a fixed seed picks, each with the retrieved exemplar and two others.
 
-    For the embedded wire the others are headlines in two further house styles, about other kinds of events.
+    Where the corpus has known styles, the others are in two further styles, and about other subjects.
     """
     writer = load(folder)
     _refuse_without_exemplar(writer)
     corpus = open_corpus(writer.run)
     random = np.random.default_rng(_SEED)
-    styled = writer.run.config.corpus.format == "wire"
-    records = _pick_records(corpus, "test", _POOL if styled else count, random)
-    if styled:
-        records = _with_different_kinds(records)
+    styles = known_styles(writer.run.config.corpus)
+    records = _pick_records(corpus, "test", _POOL if styles else count, random)
+    if styles is not None:
+        records = _with_different_subjects(records, styles)
     pool = _pick_records(corpus, "train", _POOL, random)
     swaps = []
     for record in records[:count]:
         pool = [pool[i] for i in random.permutation(len(pool))]
         retrieved = writer.write(record.source)
-        others = _pick_exemplars(pool, record, retrieved.exemplar, styled)
+        others = _pick_exemplars(pool, record, retrieved.exemplar, styles)
         generations = [retrieved, *(writer.write(record.source, exemplar) for exemplar in others)]
-        swaps.append(Swap(record.source, generations, styled))
+        swaps.append(Swap(record.source, generations, styles))
     return swaps
 
 
 def _refuse_without_exemplar(writer: Writer) -> None:
     model = writer.run.config.model
-    if not (model.adaptive or model.attend_exemplar):
+    if not model.reads_exemplars:
         raise InputError(
             f"{writer.run.folder}: a {model.variant} model reads no exemplar, so there is nothing to swap."
         )
@@ -87,32 +88,33 @@ def _pick_records(corpus: Corpus, split: str, count: int, random: np.random.Gene
     return [found[index] for index in chosen]
 
 
-def _with_different_kinds(records: Sequence[Record]) -> list[Record]:
-    """The first record of each kind of event, then the rest."""
+def _with_different_subjects(records: Sequence[Record], styles: KnownStyles) -> list[Record]:
+    """The first record on each subject, then the rest."""
     seen: set[str] = set()
     firsts: list[Record] = []
     rest: list[Record] = []
     for record in records:
-        (rest if _kind(record) in seen else firsts).append(record)
-        seen.add(_kind(record))
+        subject = styles.subject_of(record)
+        (rest if subject in seen else firsts).append(record)
+        seen.add(subject)
     return [*firsts, *rest]
 
 
-def _kind(record: Record) -> str:
-    """The kind of event a record of the wire is about: the last part of its uid."""
-    return record.uid.rpartition("-")[2]
-
-
-def _pick_exemplars(pool: Sequence[Record], record: Record, retrieved: str | None, styled: bool) -> list[str]:
+def _pick_exemplars(
+    pool: Sequence[Record], record: Record, retrieved: str | None, styles: KnownStyles | None
+) -> list[str]:
     """Targets of the pool that differ from the retrieved exemplar and from each other, by style where there is one."""
 
     def manner(text: str) -> str | None:
-        return wire.style_of(text) if styled else text
+        return text if styles is None else styles.style_of(text)
+
+    def same_subject(other: Record) -> bool:
+        return styles is not None and styles.subject_of(other) == styles.subject_of(record)
 
     shown = {manner(retrieved)} if retrieved is not None else set()
     chosen: list[str] = []
-    # Another kind of event shows best that the manner is taken over and the matter is not.
-    for candidate in sorted(pool, key=lambda other: styled and _kind(other) == _kind(record)):
+    # Another subject shows best that the manner is taken over and the matter is not.
+    for candidate in sorted(pool, key=same_subject):
         if manner(candidate.target) not in shown and len(chosen) < OTHERS:
             shown.add(manner(candidate.target))
             chosen.append(candidate.target)
@@ -133,15 +135,9 @@ def _bare_words(text: str) -> Iterator[str]:
     return (word.casefold().strip(string.punctuation + "“”‘’") for word in text.split())  # noqa: RUF001
 
 
-def style_name(text: str) -> str:
-    """The house style of a text for people to read."""
-    return (wire.style_of(text) or "no house style").replace("_", " ")
-
-
-def follows_style(text: str, exemplar: str | None) -> bool:
-    """Whether a text is in the house style of its exemplar."""
-    style = wire.style_of(text)
-    return exemplar is not None and style is not None and style == wire.style_of(exemplar)
+def style_name(styles: KnownStyles, text: str) -> str:
+    """The style of a text for people to read."""
+    return (styles.style_of(text) or "no house style").replace("_", " ")
 
 
 def render_swap(swap: Swap) -> RenderableType:
@@ -158,10 +154,11 @@ def render_swap(swap: Swap) -> RenderableType:
         written = Text()
         for words, new in mark_new_words(generation.text, first):
             written.append(" " if written else "").append(words, "bold yellow" if new else "")
-        if swap.styled:
-            shown.append(f"\n{style_name(generation.exemplar or '')}", "dim italic")
-            tick, colour = ("✓", "green") if follows_style(generation.text, generation.exemplar) else ("✗", "red")
-            written.append(f"\n{tick} ", colour).append(style_name(generation.text), "dim italic")
+        if swap.styles is not None:
+            shown.append(f"\n{style_name(swap.styles, generation.exemplar or '')}", "dim italic")
+            followed = follows_style(swap.styles, generation.text, generation.exemplar)
+            written.append("\n✓ " if followed else "\n✗ ", "green" if followed else "red")
+            written.append(style_name(swap.styles, generation.text), "dim italic")
         table.add_row(shown, "→", written)
     source = Text.assemble(("source: what to say\n", "bold"), swap.source)
     return Group(source, Padding(table, (1, 0, 0, 2)))

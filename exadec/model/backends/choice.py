@@ -73,7 +73,7 @@ def _obstacle_to_hopper(device: torch.device, precision: torch.dtype, config: Mo
         return "its kernels compute in bfloat16, and `training.precision` asks for float32"
     sizes = {"hidden": config.hidden, "exemplar_hidden": config.exemplar_hidden}
     if config.adaptive:
-        sizes["rank"] = config.rank or config.hidden
+        sizes["rank"] = config.coefficient_rank
     for key, size in sizes.items():
         if size > LARGEST or size % 4:
             return f"its kernels need `model.{key}` to be a multiple of 4 and at most {LARGEST}, and it is {size}"

@@ -1,6 +1,6 @@
-"""Readers of published summarization data sets: Gigaword and the New York Times Annotated Corpus.
+"""The New York Times Annotated Corpus: articles and abstracts (LDC2008T19), split as by Durrett et al. (2016).
 
-In: a folder as its publisher laid it out. Out: `Record`s, one at a time; a damaged file is refused by its line.
+In: the folder of unpacked NITF files. Out: `Record`s, one at a time; a damaged file is refused by its line.
 """
 
 import logging
@@ -11,18 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from exadec.corpus.readers.published import read_elements, require_split, spaced
 from exadec.corpus.record import Record, read_lines
 from exadec.corpus.segment import WordSegmenter
 from exadec.errors import InputError
-
-SPLITS = ("train", "valid", "test")
-
-GIGAWORD_FILES = {
-    "train": ("train/train.article.txt", "train/train.title.txt"),
-    "valid": ("train/valid.article.filter.txt", "train/valid.title.filter.txt"),
-    "test": ("Giga/input.txt", "Giga/task1_ref0.txt"),
-}
-"""(sentences, headlines) as the archive of Rush et al. unpacks; the subfolder may be left out."""
 
 NYT_YEARS = (2003, 2007)
 """The first and the last year that Durrett et al. use."""
@@ -36,97 +28,6 @@ NYT_SEED = 1
 """Ours: the paper does not say which documents it drew."""
 
 logger = logging.getLogger(__name__)
-
-
-# What all readers share -----------------------------------------------------------------------------------------------
-
-
-def require_split(split: str) -> None:
-    if split not in SPLITS:
-        raise InputError(f"a split is one of {', '.join(SPLITS)}, but got {split!r} instead.")
-
-
-def locate(folder: Path, name: str) -> Path:
-    """The file `name` (or `name`.gz) below a folder; its subfolder may be left out.
-
-    When there is none, the path comes back nevertheless, so that whoever opens it can name what is missing.
-    """
-    candidates = [folder / name, folder / Path(name).name]
-    for candidate in candidates:
-        for path in (candidate, candidate.with_name(candidate.name + ".gz")):
-            if path.is_file():
-                return path
-    return candidates[-1]
-
-
-def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, line of `first`, line of `second`); files of different length and empty lines are refused."""
-    lines, others = read_lines(first), read_lines(second)
-    number = 0
-    for number, text in lines:
-        other = next(others, None)
-        if other is None:
-            count = number + sum(1 for _ in lines)
-            _refuse_lengths(first, count, second, number - 1)
-        else:
-            for path, content in ((first, text), (second, other[1])):
-                if not content.strip():
-                    raise InputError(f"{path}:{number}: the line is empty.")
-            yield number, text, other[1]
-    surplus = sum(1 for _ in others)
-    if surplus:
-        _refuse_lengths(second, number + surplus, first, number)
-    if number == 0:
-        raise InputError(f"{first}: the file holds no lines.")
-
-
-def _refuse_lengths(longer: Path, count: int, shorter: Path, short_count: int) -> None:
-    raise InputError(
-        f"{longer}:{short_count + 1}: {shorter} has no such line: "
-        f"{longer.name} has {count} lines, but {shorter.name} has {short_count}."
-    )
-
-
-def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Element]]:
-    """(line of its end, element) for every element of this name in an XML file, without holding the whole file."""
-    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
-    try:
-        for number, line in read_lines(path):
-            parser.feed(line + "\n")
-            for event in parser.read_events():
-                element = event[-1]
-                if isinstance(element, ElementTree.Element) and element.tag == tag:
-                    yield number, element
-                    element.clear()
-        parser.close()
-    except ElementTree.ParseError as error:
-        line_number, column = error.position
-        reason = str(error).partition(":")[0]
-        raise InputError(f"{path}:{line_number}: not well-formed XML ({reason} at column {column + 1}).") from None
-
-
-def spaced(text: str) -> str:
-    """Text on one line, with single spaces."""
-    return " ".join(text.split())
-
-
-# Gigaword -------------------------------------------------------------------------------------------------------------
-
-
-def gigaword_files(folder: Path, split: str) -> list[Path]:
-    """The sentences and the headlines of a split."""
-    require_split(split)
-    return [locate(folder, name) for name in GIGAWORD_FILES[split]]
-
-
-def read_gigaword(folder: Path, split: str) -> Iterator[Record]:
-    """First sentences and headlines in the files of Rush et al. (2015), `UNK` and `#` as they come."""
-    sentences, headlines = gigaword_files(folder, split)
-    for number, sentence, headline in read_aligned(sentences, headlines):
-        yield Record(uid=str(number - 1), source=spaced(sentence), target=spaced(headline))
-
-
-# New York Times -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,45 @@
+"""What the verbs share: messages, and the arguments that several of them take.
+
+In: text for the user, arguments as typed. Out: messages on stderr, `Config`s.
+"""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from exadec.config import Config
+
+messages = Console(stderr=True)
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, such as configs/wire.yaml.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
+]
+
+
+def say(text: str, style: str = "") -> None:
+    """One message on stderr, on one line however narrow the terminal."""
+    messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+class MessageHandler(logging.Handler):
+    """Shows the library's log messages beside the progress bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"exadec: {record.getMessage()}", style="yellow" if record.levelno >= logging.WARNING else "")
+
+
+def load_config(path: Path, overrides: Sequence[str] | None, variant: str | None = None) -> Config:
+    """The configuration of a command. Names of formats and metrics are checked before anything long begins."""
+    config = Config.load(path, overrides or [], variant)
+    from exadec.corpus.readers import find_format
+    from exadec.textmetrics.metrics import require_steering
+
+    find_format(config.corpus)
+    require_steering(config.training.metric)
+    return config

@@ -1,0 +1,79 @@
+"""The verbs for data: `prepare`, `retrieve`, `inspect`.
+
+In: a CONFIG. Out: a prepared corpus with its exemplars, and what there is to know about them.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
+from exadec.corpus.record import SPLITS
+from exadec.display import Display
+from exadec.errors import InputError
+
+
+def prepare(config: ConfigFile, set_: Overrides = None) -> None:
+    """Read the data a CONFIG names, learn its pieces, and write token ids."""
+    settings = load_config(config, set_)
+    from exadec.corpus.prepare import prepare as run_prepare
+
+    with Display(messages) as display:
+        corpus = run_prepare(settings, display.report)
+    facts = corpus.manifest
+    counts = ", ".join(f"{count:,} {split}" for split, count in facts["records"].items())
+    say(f"{corpus.folder}: {counts} records; {facts['vocabulary']['size']:,} pieces in the vocabulary.")
+    lengths = [facts["pieces"][f"train {side}s"] / facts["records"]["train"] for side in ("source", "target")]
+    say(f"Mean length of training texts in pieces: source {lengths[0]:.1f}, target {lengths[1]:.1f}.")
+
+
+def retrieve(
+    config: ConfigFile,
+    device: Annotated[str, typer.Option(help="Where to join: auto (a GPU if there is one), cpu or cuda.")] = "auto",
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Join on the Ray cluster at host:port; `local` starts one.")
+    ] = None,
+    set_: Overrides = None,
+) -> None:
+    """Find an exemplar for each instance: by default the training target whose source is nearest.
+
+    exadec retrieve CONFIG --set exemplars.group=only        from the instance's own outlet, author or product line
+    exadec retrieve CONFIG --set exemplars.policy=random     a control: exemplars that have nothing to do with it
+    """
+    settings = load_config(config, set_)
+    from exadec.corpus.prepare import prepare as run_prepare
+    from exadec.exemplars.join import choose_device
+    from exadec.exemplars.retrieve import retrieve as run_retrieve
+
+    with Display(messages) as display:
+        corpus = run_prepare(settings, display.report)
+        exemplars = run_retrieve(corpus, settings.exemplars, display.report, choose_device(device), cluster)
+    for split in SPLITS:
+        facts = exemplars.manifest[split]
+        similarity, none = facts["mean_similarity"], facts["without_exemplar"]
+        say(f"{split}: mean similarity {similarity:.3f}; {none:,} without an exemplar.")
+
+
+def inspect(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="Prepared corpus, or the CONFIG it was made from.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON.")] = False,
+    set_: Overrides = None,
+) -> None:
+    """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
+    from exadec.corpus.prepare import corpus_folder
+    from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
+
+    if corpus.suffix in (".yaml", ".yml"):
+        settings = load_config(corpus, set_)
+        inspection = inspect_corpus(corpus_folder(settings), settings.exemplars)
+    elif set_:
+        raise InputError("--set changes a CONFIG, but a folder was given.")
+    else:
+        inspection = inspect_corpus(corpus)
+    if as_json:
+        print(json.dumps(inspection_to_json(inspection), ensure_ascii=False, indent=1))
+    else:
+        Console().print(render_inspection(inspection))

@@ -1,0 +1,108 @@
+"""The verbs for training: `demo`, `train`.
+
+In: a CONFIG, variants, seeds. Out: runs.
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
+from exadec.config import VARIANTS
+from exadec.display import Display
+from exadec.errors import InputError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where the corpus, the runs and the report go.")] = Path("demo"),
+    set_: Overrides = None,
+    force: Annotated[bool, typer.Option(help="Train again even if the folder holds finished runs.")] = False,
+) -> None:
+    """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
+    from exadec.demo import find_config, run_demo
+    from exadec.training.trainer import Interrupted
+
+    load_config(find_config("wire"), set_)  # what is misspelt is refused before the corpus is made
+    try:
+        run_demo(folder, set_ or [], force, messages)
+    except Interrupted:
+        say("Interrupted. The same command goes on with the models that are not finished.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def train(
+    config: ConfigFile,
+    variant: Annotated[
+        str,
+        typer.Option(
+            "--variant", "--variants", help=f"Which model of the paper, or with commas: {', '.join(VARIANTS)}."
+        ),
+    ] = "adadec",
+    seeds: Annotated[str | None, typer.Option(help="With commas: train each variant with each of them.")] = None,
+    at_once: Annotated[
+        int | None, typer.Option(help="How many runs at a time; by default one a core, 4 on a GPU.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a run that exists.")] = False,
+    set_: Overrides = None,
+) -> None:
+    """Train one model, or several side by side. Data preparation and retrieval are run first, if they have not been.
+
+    exadec train CONFIG --variants seq2seq,adadec --seeds 1,2,3        six runs: seq2seq-seed1 ... adadec-seed3
+
+    Of several runs, --resume leaves the finished ones alone, goes on with interrupted ones and starts missing ones.
+    """
+    settings = [load_config(config, set_, name.strip()) for name in variant.split(",")]
+    numbers = None if seeds is None else _whole_numbers(seeds)
+    from exadec.training.distributed import is_first_process
+    from exadec.training.side_by_side import plan_jobs
+    from exadec.training.trainer import Interrupted
+    from exadec.training.trainer import train as run_train
+
+    messages.quiet = not is_first_process()
+    jobs = plan_jobs(settings, numbers)
+    if run is not None and len(jobs) > 1:
+        raise InputError(f"--run names the folder of one run, but {len(jobs)} were asked for.")
+    folders = [run or job.folder for job in jobs]
+    failed: list[Path] = []
+    try:
+        if len(jobs) > 1:
+            from exadec.demo import show_side_by_side
+
+            failed = [job.folder for job in show_side_by_side(jobs, at_once, resume, force, messages)]
+        else:
+            with Display(messages) as display:
+                run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
+    except Interrupted:
+        usable = "The runs begun can be used as they are" if len(jobs) > 1 else f"{folders[0]} can be used as it is"
+        say(f"Interrupted. {usable}; the same command with --resume goes on.")
+        raise typer.Exit(INTERRUPTED) from None
+    if is_first_process():
+        _say_best_scores([folder for folder in folders if folder not in failed], settings[0].training.metric)
+    if failed:
+        raise typer.Exit(2)
+
+
+def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
+    from exadec.training.checkpoint import open_run
+
+    for folder in trained:
+        best = max(event["value"] for event in open_run(folder).metrics() if event["kind"] == "evaluation")
+        say(f"{folder}: best {metric} on the development set {best:.2f}.")
+    if len(trained) > 1:
+        say("To compare them, run `exadec generate RUN --split test` for each, then:")
+        say(f"exadec report {shlex.join(map(str, trained))}")
+
+
+def _whole_numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise InputError(f"--seeds takes whole numbers with commas, such as 1,2,3, but got {text!r}.") from None

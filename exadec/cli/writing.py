@@ -1,0 +1,101 @@
+"""The verbs that write text: `generate`, `swap`.
+
+In: a run, and sources on stdin or from a split of its corpus. Out: texts on stdout.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from exadec.cli.console import RunFolder, messages, say
+from exadec.corpus.record import SPLITS, decode_lines
+from exadec.display import Display
+from exadec.errors import InputError
+
+
+def generate(
+    run: RunFolder,
+    exemplar: Annotated[
+        str | None, typer.Option(help="Write in the manner of this text; by default retrieval finds one.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Retrieve from this group's texts only: an outlet, an author, a product line.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Write for this split of the run's corpus, not for stdin.")] = None,
+    n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines with exemplar, score and similarity.")] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="search.KEY=VALUE", help="Change one setting of the search; repeatable."),
+    ] = None,
+) -> None:
+    """Write one text for each line of stdin, or for a split of the corpus.
+
+    echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
+    """
+    if exemplar is not None and group is not None:
+        raise InputError("--exemplar is a text and --group a place to look for one: give one of them.")
+    if split is not None:
+        if exemplar is not None or group is not None:
+            raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
+        _generate_split(run, split, set_ or [])
+        return
+    from exadec.api import load
+
+    writer = load(run, set_ or [])
+    if not 1 <= n_best <= writer.run.config.search.beam_size:
+        raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
+    truncated = 0
+    for source in _stdin_lines():
+        generation = writer.write(source, exemplar, n_best, group)
+        truncated += generation.truncated > 0
+        if as_json:
+            row = {"text": generation.text, "score": generation.score, "exemplar": generation.exemplar}
+            row |= {"similarity": generation.similarity, "alternatives": generation.alternatives}
+            print(json.dumps(row, ensure_ascii=False), flush=True)
+        else:
+            print("\n".join([generation.text, *(text for text, _ in generation.alternatives)]), flush=True)
+    if truncated:
+        limit = writer.run.config.corpus.max_source
+        say(f"{truncated} sources were longer than {limit} pieces and were cut.")
+
+
+def swap(
+    run: RunFolder,
+    source: Annotated[str, typer.Option(help="What to say.")],
+    exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
+) -> None:
+    """Say the same in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
+    from exadec.api import load
+    from exadec.views.swap import make_swap, render_swap
+
+    writer = load(run)
+    if not writer.run.config.model.reads_exemplars:
+        raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
+    Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
+
+
+def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
+    from exadec.training.evaluation import evaluate
+
+    if split not in SPLITS:
+        raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+    with Display(messages) as display:
+        outputs = evaluate(run, split, overrides, lambda done: display.report(f"writing for {split}", done))
+    for output in outputs:
+        print(output.text)
+    say(f"{run / f'{split}.outputs.jsonl'}: {len(outputs):,} texts with sources, exemplars and references.")
+
+
+def _stdin_lines() -> Iterator[str]:
+    if sys.stdin.isatty():
+        say("Reading sources from the terminal, one a line; end with Ctrl-D.")
+    for number, line in decode_lines(sys.stdin.buffer, "<stdin>"):
+        if not line.strip():
+            raise InputError(f"<stdin>:{number}: the source is empty: there is nothing to say.")
+        yield line

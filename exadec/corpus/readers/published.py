@@ -1,0 +1,120 @@
+"""What the readers of published data sets share.
+
+In: a folder as its publisher laid it out. Out: its files found, paired and parsed; damage is refused by file and line.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from exadec.config import CorpusConfig
+from exadec.corpus.record import SPLITS, Record, linearize, read_lines
+from exadec.errors import ConfigError, InputError
+
+Table = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class PublishedFormat:
+    """A data set in the layout of its publisher, below `corpus.source_folder`."""
+
+    files: Callable[[Path, str], list[Path]]
+    """(folder, split) -> the files that the split is read from."""
+    records: Callable[[Path, str], Iterator[Record]]
+    """(folder, split) -> the records of the split."""
+
+    def inputs(self, config: CorpusConfig) -> dict[str, Path]:
+        """Every file of the three splits, by its path in the folder. A missing one is refused by name."""
+        folder = _source_folder(config)
+        paths = dict.fromkeys(path for split in SPLITS for path in self.files(folder, split))  # splits may share files
+        for path in paths:
+            if not path.is_file():
+                raise InputError(f"{path}: no such file.")
+        return {str(path.relative_to(folder)): path for path in paths}
+
+    def read(self, config: CorpusConfig, split: str) -> Iterator[Record]:
+        return self.records(_source_folder(config), split)
+
+
+def _source_folder(config: CorpusConfig) -> Path:
+    if config.source_folder is None:
+        raise ConfigError(f"`corpus.source_folder` is missing: say where the {config.format} files lie.")
+    folder = Path(config.source_folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder (named by `corpus.source_folder`).")
+    return folder
+
+
+def table_record(uid: str, table: Table, target: str, references: tuple[str, ...] = ()) -> Record:
+    """A record whose source is the linearised table."""
+    return Record(uid=uid, source=linearize(table), target=target, table=table, references=references)
+
+
+def require_split(split: str) -> None:
+    if split not in SPLITS:
+        raise InputError(f"a split is one of {', '.join(SPLITS)}, but got {split!r} instead.")
+
+
+def locate(folder: Path, name: str) -> Path:
+    """The file `name` (or `name`.gz) below a folder; its subfolder may be left out.
+
+    If there is no such file, the path comes back all the same, so that opening it names what is missing.
+    """
+    candidates = [folder / name, folder / Path(name).name]
+    for candidate in candidates:
+        for path in (candidate, candidate.with_name(candidate.name + ".gz")):
+            if path.is_file():
+                return path
+    return candidates[-1]
+
+
+def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
+    """(line number, line of `first`, line of `second`); files of different length and empty lines are refused."""
+    lines, others = read_lines(first), read_lines(second)
+    number = 0
+    for number, text in lines:
+        other = next(others, None)
+        if other is None:
+            count = number + sum(1 for _ in lines)
+            _refuse_lengths(first, count, second, number - 1)
+        else:
+            for path, content in ((first, text), (second, other[1])):
+                if not content.strip():
+                    raise InputError(f"{path}:{number}: the line is empty.")
+            yield number, text, other[1]
+    surplus = sum(1 for _ in others)
+    if surplus:
+        _refuse_lengths(second, number + surplus, first, number)
+    if number == 0:
+        raise InputError(f"{first}: the file holds no lines.")
+
+
+def _refuse_lengths(longer: Path, count: int, shorter: Path, short_count: int) -> None:
+    raise InputError(
+        f"{longer}:{short_count + 1}: {shorter} has no such line: "
+        f"{longer.name} has {count} lines, but {shorter.name} has {short_count}."
+    )
+
+
+def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Element]]:
+    """(line of its end, element) for every element of this name in an XML file, without holding the whole file."""
+    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
+    try:
+        for number, line in read_lines(path):
+            parser.feed(line + "\n")
+            for event in parser.read_events():
+                element = event[-1]
+                if isinstance(element, ElementTree.Element) and element.tag == tag:
+                    yield number, element
+                    element.clear()
+        parser.close()
+    except ElementTree.ParseError as error:
+        line_number, column = error.position
+        reason = str(error).partition(":")[0]
+        raise InputError(f"{path}:{line_number}: not well-formed XML ({reason} at column {column + 1}).") from None
+
+
+def spaced(text: str) -> str:
+    """Text on one line, with single spaces."""
+    return " ".join(text.split())

@@ -1,0 +1,75 @@
+"""WebNLG: sets of triples and texts (Gardent et al., 2017).
+
+In: the folder of a release, with a subfolder for each split. Out: `Record`s with their tables.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from exadec.corpus.readers.published import Table, read_elements, require_split, spaced, table_record
+from exadec.corpus.record import Record
+from exadec.errors import InputError
+
+
+def webnlg_files(folder: Path, split: str) -> list[Path]:
+    """All XML files below the split's folder (`dev` or `valid` for development), less those not for generation."""
+    require_split(split)
+    names = ("dev", "valid") if split == "valid" else (split,)
+    home = next((folder / name for name in names if (folder / name).is_dir()), folder / names[0])
+    if not home.is_dir():
+        raise InputError(f"{home}: no such folder.")
+    # The test folder of release 3 also holds the same entries without texts, and those of the parsing task.
+    paths = [path for path in sorted(home.rglob("*.xml")) if not re.search("without|semantic-parsing", path.name)]
+    if not paths:
+        raise InputError(f"{home}: the folder holds no XML files.")
+    return paths
+
+
+def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
+    """Sets of triples and texts (Gardent et al., 2017).
+
+    For training, every text is a record. For development and test, the texts of an entry are its references.
+    """
+    for path in webnlg_files(folder, split):
+        count = 0
+        for count, (number, entry) in enumerate(read_elements(path, "entry"), start=1):
+            where = f"{path}:{number}"
+            table = _parse_triples(entry, where)
+            # Release 3 has Russian texts beside the English ones.
+            texts = [spaced("".join(lex.itertext())) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
+            texts = [text for text in texts if text]
+            if not texts:
+                raise InputError(f"{where}: entry {entry.get('eid')!r} has no text (`lex`).")
+            uid = f"{path.stem}/{entry.get('eid', count)}"
+            if split == "train":
+                for position, text in enumerate(texts, start=1):
+                    yield table_record(f"{uid}/{position}", table, text)
+            else:
+                yield table_record(uid, table, texts[0], tuple(texts))
+        if count == 0:
+            raise InputError(f"{path}: the file holds no entries.")
+
+
+def _parse_triples(entry: ElementTree.Element, where: str) -> Table:
+    """(property, object) pairs; ("subject", name) stands before the first triple about each subject in turn."""
+    pairs: list[tuple[str, str]] = []
+    previous = None
+    for triple in entry.findall("./modifiedtripleset/mtriple"):
+        parts = [part.strip() for part in (triple.text or "").split(" | ")]
+        if len(parts) != 3 or not all(parts):
+            raise InputError(f"{where}: expected subject | property | object, but found {triple.text!r}.")
+        subject, attribute, value = parts
+        if subject != previous:
+            pairs.append(("subject", _entity(subject)))
+            previous = subject
+        pairs.append((attribute, _entity(value)))
+    if not pairs:
+        raise InputError(f"{where}: entry {entry.get('eid')!r} has no triples (`modifiedtripleset`).")
+    return tuple(pairs)
+
+
+def _entity(name: str) -> str:
+    """`Ada_Lovelace` and `"Ada Lovelace"` as text: what a writer would write, so that it can be copied."""
+    return spaced(name.replace("_", " ").strip('"')) or name
