@@ -130,6 +130,7 @@ def train(
     numbers = None if seeds is None else _whole_numbers(seeds)
     from exadec.training.checkpoint import open_run
     from exadec.training.distributed import is_first_process
+    from exadec.training.events import Evaluated
     from exadec.training.side_by_side import plan_jobs
     from exadec.training.trainer import Interrupted
     from exadec.training.trainer import train as run_train
@@ -153,7 +154,7 @@ def train(
         raise typer.Exit(130) from None
     trained = [folder for folder in folders if folder not in failed and is_first_process()]
     for folder in trained:
-        best = max(event["value"] for event in open_run(folder).metrics() if event["kind"] == "evaluation")
+        best = max(event.value for event in open_run(folder).metrics() if isinstance(event, Evaluated))
         say(f"{folder}: best {settings[0].training.metric} on the development set {best:.2f}.")
     if len(trained) > 1:
         say("To compare them, run `exadec generate RUN --split test` for each, then:")

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import TaskID
@@ -18,6 +17,7 @@ from exadec.display import Display, describe
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.training.checkpoint import open_run
+from exadec.training.events import Evaluated, Failed, Finished, LossLine, RunEvent, Started
 from exadec.training.side_by_side import Job, refuse_torchrun, train_side_by_side
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs, render_table
@@ -91,20 +91,20 @@ class RunsDisplay(Display):
         super().__init__(console)
         self.runs: dict[Path, TaskID] = {}
 
-    def follow(self, job: Job, event: dict[str, Any]) -> None:
+    def follow(self, job: Job, event: RunEvent) -> None:
         """A run has come to an event."""
         self._clear()
         if job.folder not in self.runs:
             self.runs[job.folder] = self.progress.add_task(job.name, total=1.0, start=False, note="waiting")
         task = self.runs[job.folder]
-        if event["kind"] == "start":
+        if isinstance(event, Started):
             self.progress.start_task(task)
-        elif event["kind"] == "finished":
+        elif isinstance(event, Finished):
             note = "trained, test set written" if job.evaluate else "trained"
             self.progress.update(task, completed=1.0, note=note)
-        elif event["kind"] == "failed":
+        elif isinstance(event, Failed):
             self.progress.update(task, note="failed")
-            text = f"{job.name}: {event['message']}"
+            text = f"{job.name}: {event.message}"
             self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        elif "epoch" in event:
-            self.progress.update(task, completed=event["epoch"] / job.config.training.epochs, note=describe(event))
+        elif isinstance(event, LossLine | Evaluated):
+            self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))

@@ -4,11 +4,12 @@ In: what stages and training report. Out: bars on stderr, and the parameter tabl
 """
 
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from exadec.training.events import Evaluated, Line, Started, TrainingEvent
 
 
 class Display:
@@ -37,14 +38,14 @@ class Display:
         note = f"{count:,} records" if total is None else f"{count:,} of {total:,} records"
         self.progress.update(self.stages[what], completed=count, total=total, note=note)
 
-    def observe(self, event: dict[str, Any]) -> None:
+    def observe(self, event: TrainingEvent) -> None:
         """Training has come to an event: its start, a line of loss, an evaluation."""
         self._clear()
-        if event["kind"] == "start":
-            self.console.print(parameter_table(event["parameters"], event["cell"]))
-            self.training = self.progress.add_task("training", total=event["total_steps"], note="")
+        if isinstance(event, Started):
+            self.console.print(parameter_table(event.parameters, event.cell))
+            self.training = self.progress.add_task("training", total=event.total_steps, note="")
         elif self.training is not None:
-            self.progress.update(self.training, completed=event["step"], note=describe(event))
+            self.progress.update(self.training, completed=event.step, note=describe(event))
 
     def _clear(self) -> None:
         for task in self.stages.values():
@@ -63,11 +64,11 @@ def make_progress(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def describe(event: dict[str, Any]) -> str:
+def describe(event: Line) -> str:
     """One event in a few words."""
-    if event["kind"] == "evaluation":
-        return f"dev {event['metric']} {event['value']:.2f}"
-    return f"loss {event['loss']:.3f}"
+    if isinstance(event, Evaluated):
+        return f"dev {event.metric} {event.value:.2f}"
+    return f"loss {event.loss:.3f}"
 
 
 def parameter_table(counts: dict[str, int], cell: str) -> Table:

@@ -20,8 +20,9 @@ from exadec.cli import app
 from exadec.config import Config
 from exadec.errors import InputError
 from exadec.training.checkpoint import BEST, LAST, METRICS, open_run
+from exadec.training.events import Evaluated, Failed, RunEvent, TrainingEvent, Waiting
 from exadec.training.side_by_side import Job, plan_jobs, train_side_by_side
-from exadec.training.trainer import Event, Interrupted, train
+from exadec.training.trainer import Interrupted, train
 
 FOUR = ["--variants", "seq2seq,adadec", "--seeds", "1,2"]
 BEST_SCORE = "best rougeL on the development set "
@@ -76,8 +77,8 @@ def assert_same_run(folder: Path, reference: Path) -> None:
 def stop_at_second_evaluation(job: Job) -> None:
     seen = []
 
-    def observe(event: Event) -> None:
-        if event["kind"] == "evaluation":
+    def observe(event: TrainingEvent) -> None:
+        if isinstance(event, Evaluated):
             seen.append(event)
         if len(seen) == 2:
             raise Interrupted
@@ -126,7 +127,7 @@ def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
 
 def test_a_process_that_is_killed_has_failed(folder: Path, jobs: list[Job]) -> None:
     job = Job(jobs[0].config, folder / "work" / "killed")
-    events: list[Event] = []
+    events: list[RunEvent] = []
 
     def kill_the_first() -> None:
         while not (children := multiprocessing.active_children()):
@@ -137,7 +138,7 @@ def test_a_process_that_is_killed_has_failed(folder: Path, jobs: list[Job]) -> N
     killer.start()
     assert train_side_by_side([job], observe=lambda _, event: events.append(event)) == [job]
     killer.join()
-    assert events == [{"kind": "waiting"}, {"kind": "failed", "message": "the process ended with status -9."}]
+    assert events == [Waiting(), Failed("the process ended with status -9.")]
 
 
 def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from exadec.loading.loader import Loader
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_checkpoint
 from exadec.training.evaluation import Output, decode_split, evaluate, read_outputs, score_style
+from exadec.training.events import Evaluated, LossLine
 from exadec.training.optimizer import build_optimizer, learning_rate
 from exadec.training.trainer import Interrupted, Trainer, build_model, train
 
@@ -125,7 +127,7 @@ def test_resumed_training_equals_uninterrupted_training(toy: Path, monkeypatch: 
     first, second = load_file(whole.folder / LAST), load_file(resumed.folder / LAST)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[key], second[key]) for key in first)
-    without_time = [[{k: v for k, v in e.items() if k != "seconds"} for e in run.metrics()] for run in (whole, resumed)]
+    without_time = [[replace(event, seconds=0.0) for event in run.metrics()] for run in (whole, resumed)]
     assert without_time[0] == without_time[1]
 
 
@@ -167,7 +169,7 @@ def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path])
     with pytest.raises(InputError, match="started with another configuration"):
         train(config, runs["seq2seq"], resume=True)
     once = train(config, toy / "forced")
-    assert train(config, once.folder, force=True).metrics()[-1]["step"] == 19
+    assert train(config, once.folder, force=True).metrics()[-1].step == 19
 
 
 @pytest.mark.parametrize("epochs", [1, 2])  # seen at the evaluation after 19 steps, or by the loss of the first 25
@@ -190,7 +192,7 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("exadec.training.trainer.score_all", fake_scores)
     run = train(config, toy / "stopped")
-    assert [event["value"] for event in run.metrics() if event["kind"] == "evaluation"] == [10.0, 30.0, 20.0, 25.0]
+    assert [event.value for event in run.metrics() if isinstance(event, Evaluated)] == [10.0, 30.0, 20.0, 25.0]
     _, notes = read_checkpoint(run.folder / BEST)
     assert notes["position"]["step"] == 38  # the second of the epochs, 19 batches each
 
@@ -279,6 +281,6 @@ def test_style_score_counts_matching_styles() -> None:
 def test_other_architectures_train_and_write(toy: Path, settings: dict[str, object]) -> None:
     config = variant_config(toy, "adadec", epochs=1).replace("model", **settings)
     run = train(config, toy / "-".join(str(value) for value in settings.values()))
-    losses = [event["loss"] for event in run.metrics() if event["kind"] == "loss"]
+    losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
     assert all(np.isfinite(losses))
     assert load(run.folder).write("house1 n1 k1", "up n1 k1").text is not None

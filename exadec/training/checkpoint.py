@@ -21,6 +21,7 @@ from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import Seq2seq, pick_device
+from exadec.training.events import Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -46,10 +47,10 @@ class Run:
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         return model.eval().to(pick_device())
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Everything training wrote down, in order."""
-        lines = (self.folder / METRICS).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+    def metrics(self) -> list[Line]:
+        """The losses and scores that training wrote down, in order."""
+        path = self.folder / METRICS
+        return parse_lines(path.read_text(encoding="utf-8"), str(path))
 
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:

@@ -25,8 +25,9 @@ from exadec.model.seq2seq import pick_device
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate
+from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
-from exadec.training.trainer import Event, Interrupted, deferred_interrupt, train
+from exadec.training.trainer import Interrupted, deferred_interrupt, train
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a card, when the caller does not say how many."""
@@ -48,9 +49,8 @@ class Job:
         return self.folder.name
 
 
-Observer = Callable[[Job, Event], None]
-"""Is told the events of each job: `waiting`, those of training, and `finished`, `failed` (with its message) or
-`interrupted` at the end."""
+Observer = Callable[[Job, RunEvent], None]
+"""Told each job's events: `Waiting`, those of training, and at the end `Finished`, `Failed` or `InterruptedRun`."""
 
 
 def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
@@ -100,18 +100,18 @@ def train_side_by_side(
             for channel in [channel for channel in running if channel in ready]:
                 job, process = running[channel]
                 event = _receive(channel, process)
-                if event["kind"] == "message":
-                    if event["text"] not in told:  # what is true of one run is mostly true of all
-                        logger.log(event["level"], event["text"])
-                    told.add(event["text"])
+                if isinstance(event, Message):
+                    if event.text not in told:  # what is true of one run is mostly true of all
+                        logger.log(event.level, event.text)
+                    told.add(event.text)
                     continue
-                if event["kind"] in ("finished", "failed", "interrupted"):
+                if isinstance(event, Finished | Failed | InterruptedRun):
                     del running[channel]
                     channel.close()
                     process.join()
-                if event["kind"] == "failed":
+                if isinstance(event, Failed):
                     failed.append(job)
-                elif event["kind"] == "interrupted":
+                elif isinstance(event, InterruptedRun):
                     interrupted.set()
                 observe(job, event)
     if interrupted.is_set():
@@ -145,9 +145,9 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
         if inputs not in hashes:
             hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
         if resume and _is_finished(job, hashes[inputs]):
-            observe(job, {"kind": "finished"})
+            observe(job, Finished())
         else:
-            observe(job, {"kind": "waiting"})
+            observe(job, Waiting())
             unfinished.append(job)
     return unfinished
 
@@ -198,12 +198,12 @@ def _held_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _receive(channel: Connection, process: BaseProcess) -> Event:
+def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
     try:
-        event: Event = channel.recv()
+        event: RunEvent | Message = channel.recv()
     except (EOFError, OSError):  # killed, for want of memory perhaps: it could not say so itself
         process.join()
-        event = {"kind": "failed", "message": f"the process ended with status {process.exitcode}."}
+        event = Failed(f"the process ended with status {process.exitcode}.")
     return event
 
 
@@ -220,15 +220,15 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
         if job.evaluate:
             evaluate(job.folder)
-        channel.send({"kind": "finished"})
+        channel.send(Finished())
     except (Interrupted, KeyboardInterrupt):
-        channel.send({"kind": "interrupted"})
+        channel.send(InterruptedRun())
     except BrokenPipeError:  # nobody listens any more: whoever started this process is gone
         pass
     except (InputError, OSError) as error:
-        channel.send({"kind": "failed", "message": str(error)})
+        channel.send(Failed(str(error)))
     except Exception:
-        channel.send({"kind": "failed", "message": traceback.format_exc().rstrip()})
+        channel.send(Failed(traceback.format_exc().rstrip()))
     os._exit(0)  # taking torch down by the rules costs a second, in which the next run has to wait
 
 
@@ -247,4 +247,4 @@ class _Forward(logging.Handler):
         self.channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.channel.send({"kind": "message", "level": record.levelno, "text": record.getMessage()})
+        self.channel.send(Message(record.levelno, record.getMessage()))

@@ -3,7 +3,6 @@
 In: a configuration. Out: a run folder with the best weights, a checkpoint to go on from, and `metrics.jsonl`.
 """
 
-import json
 import math
 import shutil
 import signal
@@ -12,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
+from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell, pick_device
@@ -41,14 +41,14 @@ from exadec.training.checkpoint import (
 )
 from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import decode_split
+from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
 
 LOG_EVERY = 25
 """Steps between two lines of training loss."""
 
-Event = dict[str, Any]
-Observer = Callable[[Event], None]
+Observer = Callable[[TrainingEvent], None]
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Trainer:
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words of all processes since the last line of metrics."""
-        self.pending: deque[tuple[Event, torch.Tensor, torch.cuda.Event | None]] = deque()
+        self.pending: deque[tuple[LossLine, torch.Tensor, torch.cuda.Event | None]] = deque()
         """Lines of loss that the device has not come to yet."""
         self.rate = math.nan
         precision = choose_precision(self.config.precision, self.device)
@@ -131,14 +131,8 @@ class Trainer:
             self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), rows)
 
     def run_epochs(self) -> None:
-        self.observe(
-            {
-                "kind": "start",
-                "parameters": count_parameters(self.model),
-                "cell": explain_cell(self.run.config.model),
-                "total_steps": self.total_steps(),
-            }
-        )
+        cell = explain_cell(self.run.config.model)
+        self.observe(Started(count_parameters(self.model), cell, self.total_steps()))
         with deferred_interrupt() as interrupted:
             while self.position.epoch < self.config.epochs and not self.position.done:
                 self._run_epoch(interrupted)
@@ -178,7 +172,7 @@ class Trainer:
 
     def _log_loss(self, rate: float, batches: int) -> None:
         """Ask for the loss; its line is written when the device has come that far, and the host does not wait."""
-        line = self._line(batches, {"kind": "loss", "learning_rate": rate})
+        line = LossLine(rate, *self._place(batches), loss=math.nan)
         done = None
         if self.device.type == "cuda":
             done = torch.cuda.Event()
@@ -194,8 +188,8 @@ class Trainer:
             if done is not None:
                 done.synchronize()
             total, words = losses.tolist()
-            self._refuse_divergence(math.isfinite(total), line["step"])
-            self._write({**line, "loss": total / words})
+            self._refuse_divergence(math.isfinite(total), line.step)
+            self._write(replace(line, loss=total / words))
 
     def _refuse_divergence(self, is_finite: bool, step: int) -> None:
         if not is_finite:
@@ -210,8 +204,7 @@ class Trainer:
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
         score = self.processes.from_first(self._score)
-        event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
-        self._write(self._line(batches, event))
+        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches)))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -227,18 +220,18 @@ class Trainer:
         (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
         return score
 
-    def _line(self, batches: int, event: Event) -> Event:
-        """Add where and when to an event."""
+    def _place(self, batches: int) -> tuple[int, float, float]:
+        """Step, epoch and seconds, as they stand in a line of metrics."""
         position = self.position
         epoch = round(position.epoch + position.batch / batches, 4)
-        return {**event, "step": position.step, "epoch": epoch, "seconds": round(position.seconds, 3)}
+        return position.step, epoch, round(position.seconds, 3)
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: Line) -> None:
         """Make an event a line of metrics."""
         if not self.processes.is_first:
             return
         with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+            file.write(format_line(event) + "\n")
         self.observe(event)
 
     def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
@@ -289,8 +282,10 @@ class Trainer:
                 torch.set_rng_state(tensors[name])
         if not self.processes.is_first:
             return
-        kept = [event for event in self.run.metrics() if event["step"] <= self.position.step]
-        (self.run.folder / METRICS).write_text("".join(json.dumps(event) + "\n" for event in kept), "utf-8")
+        path = self.run.folder / METRICS
+        kept = keep_until(path.read_text(encoding="utf-8"), self.position.step)
+        with replacing(path) as draft:
+            draft.write_text(kept, encoding="utf-8")
 
 
 def build_model(config: Config, corpus: Corpus) -> Seq2seq:

@@ -5,7 +5,7 @@ In: systems with their outputs and metrics, maps of coefficients. Out: SVG text 
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from exadec.textmetrics import confidence_interval, mean_score
+from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
 from exadec.views.results import MAIN, System
 
@@ -91,11 +92,12 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
         losses, scores = figure.subplots(1, 2)
         ends, metrics = [], []
         for system, look in zip(systems, looks_of(systems), strict=True):
-            rows = system.run.metrics()
-            steps, values = _series(rows, "loss", "loss")
-            losses.plot(steps, values, color=look.colour, linewidth=1.4)
-            steps, values = _series(rows, "evaluation", "value")
-            metrics += [row["metric"] for row in rows if row["kind"] == "evaluation"]
+            events = system.run.metrics()
+            lines = [event for event in events if isinstance(event, LossLine)]
+            losses.plot([line.step for line in lines], [line.loss for line in lines], color=look.colour, linewidth=1.4)
+            evaluations = [event for event in events if isinstance(event, Evaluated)]
+            steps, values = [event.step for event in evaluations], [event.value for event in evaluations]
+            metrics += [event.metric for event in evaluations]
             scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
             if values:
                 ends.append((values[-1], system.name, look.colour))
@@ -181,11 +183,6 @@ def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[fl
         lows.append(low)
         highs.append(high)
     return centres, means, lows, highs
-
-
-def _series(rows: Iterable[dict[str, float]], kind: object, value: str) -> tuple[list[float], list[float]]:
-    chosen = [row for row in rows if row["kind"] == kind]
-    return [row["step"] for row in chosen], [row[value] for row in chosen]
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
