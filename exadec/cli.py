@@ -309,7 +309,7 @@ def swap(
     from exadec.views.swap import make_swap, render_swap
 
     writer = load(run)
-    if not (writer.run.config.model.adaptive or writer.run.config.model.attend_exemplar):
+    if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
 

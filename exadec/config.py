@@ -186,6 +186,11 @@ class ModelConfig:
             raise ConfigError("`model.freeze_embeddings` needs vectors to freeze, but `model.glove` is empty.")
 
     @property
+    def reads_exemplars(self) -> bool:
+        """Whether the model looks at the exemplar at all; Seq2seq does not."""
+        return self.adaptive or self.attend_exemplar
+
+    @property
     def variant(self) -> str:
         """The paper's name of this combination of switches."""
         switches = {"adaptive": self.adaptive, "attend_exemplar": self.attend_exemplar}

@@ -54,8 +54,8 @@ def test_search_equals_the_cpu(variant: str) -> None:
     model = build_small_model(**switches)
     batch = random_batch(7, copy_exemplar=switches["attend_exemplar"])
     config = SearchConfig(beam_size=4, max_length=8, block_ngram=2)
-    expected = search_batch(model, batch, config, n_best=3)
-    found = search_batch(model.cuda(), batch, config, n_best=3)
+    expected = search_batch(model, batch, config, n_best=3).hypotheses
+    found = search_batch(model.cuda(), batch, config, n_best=3).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 

@@ -84,7 +84,7 @@ def test_distributions_sum_to_one_without_mass_on_padding(variant: str, copy: st
     absent = torch.from_numpy(batch.unknown == 0)  # (B, X - V): slots that this instance has no word for
     assert (log_probs[:, VOCABULARY:].exp()[absent] < 1e-25).all()
     if copy != "none":
-        weights = model.explain(batch).weights
+        weights = model.explain(model.encode(batch), batch.target_input).weights
         padding = torch.arange(batch.source.shape[1]) >= batch.source_lengths[:, None]
         assert (weights[:, :, : batch.source.shape[1]][padding[:, None].expand(-1, weights.shape[1], -1)] == 0).all()
 
@@ -97,7 +97,7 @@ def test_copying_reaches_the_unknown_words_of_the_source() -> None:
     batch = collate([present, absent], VOCABULARY, copy_exemplar=False)
     assert batch.target_output[0, 0] == VOCABULARY
     assert batch.target_output[1, 0] == UNK
-    mixture = model.explain(batch)
+    mixture = model.explain(model.encode(batch), batch.target_input)
     expected = mixture.log_copy[0, 0].exp() * mixture.weights[0, 0, 1]
     torch.testing.assert_close(model(batch)[0, 0].exp(), expected)
 
@@ -333,7 +333,7 @@ def test_weights_are_never_materialised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("exadec.model.adaptive.FactoredLinear.materialize", refuse)
     batch = random_batch(4)
     model(batch).sum().backward()
-    model.explain(batch)
+    model.explain(model.encode(batch), batch.target_input)
     model.step(model.encode(batch), torch.full((4,), BOS))
 
 

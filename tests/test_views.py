@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from exadec.api import Generation, Writer, load
+from exadec.api import Explanation, Generation, Writer, load
 from exadec.config import VARIANTS, Config, CorpusConfig, ModelConfig, SearchConfig, TrainingConfig
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
@@ -83,7 +83,7 @@ def show(renderable: RenderableType, colour: bool = False) -> str:
 
 
 def generation(text: str, exemplar: str | None = None, similarity: float | None = None) -> Generation:
-    return Generation(text, 0.0, exemplar, similarity, [], [], None, None, None, [], 0)
+    return Generation(text, 0.0, exemplar, similarity, [], [], None, [], 0, lambda: Explanation(None, None))
 
 
 class Balance(HTMLParser):

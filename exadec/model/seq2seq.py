@@ -105,9 +105,9 @@ class Seq2seq(nn.Module):
         mixture, state = self.decoder.step(state, words)
         return mixture.of_all(state.memory).flatten(0, 1), state
 
-    def explain(self, batch: Batch) -> Mixture:
-        """How each word of a target came about: attention and copy gate, step by step."""
-        return self.decoder.unroll(self.encode(batch), batch.target_input)
+    def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
+        """How each next word came about, after an encoded state and words (B, T): attention and copy gate."""
+        return self.decoder.unroll(state, words)
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
         """λ of each exemplar: (B, 1 or G, R); None for a model that does not adapt."""

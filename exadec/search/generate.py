@@ -5,6 +5,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in ids of th
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,23 +15,34 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
+from exadec.model.decoder import DecoderState
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, beam_search
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 
 
-def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> list[list[Hypothesis]]:
-    """The best hypotheses of each instance; copied unknown words get their ids of the corpus back."""
+class Searched(NamedTuple):
+    """What a search found, and what it started from."""
+
+    hypotheses: list[list[Hypothesis]]
+    """The best ones of each instance, best first."""
+    state: DecoderState
+    """The encoded batch, before the first word."""
+
+
+def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> Searched:
+    """Encode a batch once and search it; copied unknown words get their ids of the corpus back."""
     device = next(model.parameters()).device
     with torch.no_grad():
         state = model.encode(batch.to(device))
         found = beam_search(model.step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
     size = len(model.embedding.weight)
-    return [
+    restored = [
         [replace(hypothesis, ids=_restore(hypothesis.ids, unknown, size)) for hypothesis in hypotheses]
         for hypotheses, unknown in zip(found, batch.unknown, strict=True)
     ]
+    return Searched(restored, state)
 
 
 def generate_split(
@@ -46,7 +58,8 @@ def generate_split(
     was_training = model.training
     model.eval()
     for indices, batch in loader.search_batches(config.batch_size, limit):
-        for index, (best, *_) in zip(indices, search_batch(model, batch, config), strict=True):
+        found = search_batch(model, batch, config).hypotheses
+        for index, (best, *_) in zip(indices, found, strict=True):
             results[int(index)] = corpus.text(best.ids), best.score
         report(len(results))
     model.train(was_training)

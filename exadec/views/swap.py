@@ -72,7 +72,7 @@ def pick_swaps(folder: Path, count: int = 3) -> list[Swap]:
 
 def _refuse_without_exemplar(writer: Writer) -> None:
     model = writer.run.config.model
-    if not (model.adaptive or model.attend_exemplar):
+    if not model.reads_exemplars:
         raise InputError(
             f"{writer.run.folder}: a {model.variant} model reads no exemplar, so there is nothing to swap."
         )
