@@ -19,9 +19,9 @@ from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.training.checkpoint import open_run
 from exadec.training.events import Evaluated, Failed, Finished, LossLine, RunEvent, Started
 from exadec.training.side_by_side import Job, refuse_torchrun, train_side_by_side
-from exadec.views.report import write_report
+from exadec.views.report import choose_swaps, write_report
 from exadec.views.results import compare_runs, render_table
-from exadec.views.swap import pick_swaps, render_swap
+from exadec.views.swap import render_swap
 
 AT_ONCE = 2
 """Models trained side by side. The matrices are too small for one of them to use two cores."""
@@ -52,7 +52,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     results = compare_runs(list(runs.values()))
     out = Console()
     out.print(render_table(results))
-    swaps = pick_swaps(runs["adadec"])
+    swaps = choose_swaps(results)
     for swap in swaps:
         out.print(render_swap(swap))
     report = write_report(results, folder / "report.html", swaps)

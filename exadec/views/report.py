@@ -11,6 +11,7 @@ from string import Template
 
 import numpy as np
 
+from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
@@ -28,7 +29,7 @@ from exadec.views.results import (
     describe_majority,
     format_difference_range,
 )
-from exadec.views.swap import Swap
+from exadec.views.swap import Swap, pick_swaps
 
 SAMPLES = 8
 _SEED = 2019
@@ -44,6 +45,12 @@ _WIRE = (
     "not give the style away, the exemplar does, and the style of a headline can be decided exactly."
 )
 _TICKS = " A tick says that an output is in its exemplar’s house style, a cross that it is in another."
+
+
+def choose_swaps(results: Results) -> list[Swap]:
+    """Swaps by the adaptive system; none where no system adapts. Its model is the one that the report loads anyway."""
+    system = choose_adaptive(results.systems)
+    return [] if system is None else pick_swaps(Writer(system.run, system.model))
 
 
 def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Path:
@@ -207,7 +214,7 @@ def _recipe(results: Results) -> str:
     compared = [system.difference.signature for system in results.systems if system.difference]
     for signature in dict.fromkeys(compared):
         signatures += f"<p>Differences<br><code>{escape(signature)}</code></p>"
-    counts = [count_parameters(system.run.load_model()) for system in results.systems]
+    counts = [count_parameters(system.model) for system in results.systems]
     rows = [[part, *(f"{count[part]:,}" for count in counts)] for part in counts[0]]
     blocks = [
         details("Score signatures", signatures),

@@ -6,6 +6,7 @@ In: run folders with the outputs of one split. Out: `Results`: each score with i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from exadec.corpus import wire
 from exadec.errors import InputError
+from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval, looks_tokenized
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_run
@@ -52,6 +54,11 @@ class System:
     """By the score's name."""
     difference: Comparison | None
     """In ROUGE-L, to the first system; empty for the first system itself."""
+
+    @cached_property
+    def model(self) -> Seq2seq:
+        """The run's model with its best weights, loaded when it is first asked for and once only."""
+        return self.run.load_model()
 
     @property
     def rouge_l(self) -> MeanScore:
