@@ -343,15 +343,15 @@ def _whole_numbers(text: str) -> list[int]:
 
 def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
     from exadec.corpus.prepare import SPLITS
-    from exadec.training.evaluation import evaluate
+    from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, lambda done: display.report(f"writing for {split}", done))
+        outputs = evaluate(run, split, overrides, display.report)
     for output in outputs:
         print(output.text)
-    say(f"{run / f'{split}.outputs.jsonl'}: {len(outputs):,} texts with sources, exemplars and references.")
+    say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 
 def _stdin_lines() -> Iterator[str]:

@@ -15,10 +15,9 @@ from exadec.config import VARIANTS, Config
 from exadec.corpus.prepare import prepare
 from exadec.display import Display, describe
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import ExemplarMap, retrieve
-from exadec.training.checkpoint import open_run
+from exadec.exemplars.retrieve import retrieve
 from exadec.training.events import Evaluated, Failed, Finished, LossLine, RunEvent, Started
-from exadec.training.side_by_side import Job, refuse_torchrun, train_side_by_side
+from exadec.training.side_by_side import Job, is_finished, refuse_torchrun, train_side_by_side
 from exadec.views.report import choose_swaps, write_report
 from exadec.views.results import compare_runs, render_table
 from exadec.views.swap import render_swap
@@ -43,10 +42,10 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
         f"each test story has an exemplar, at a mean similarity of {similarity:.2f}."
     )
     runs = {variant: folder / variant for variant in VARIANTS}
-    missing = {v: config for v, config in configs.items() if force or not is_finished(runs[v], config, exemplars)}
-    for variant in missing:
-        shutil.rmtree(runs[variant], ignore_errors=True)  # after Ctrl-C no earlier run must pass for one of these
-    jobs = [Job(config, runs[variant], evaluate=True) for variant, config in missing.items()]
+    jobs = [Job(config, runs[variant], evaluate=True) for variant, config in configs.items()]
+    jobs = [job for job in jobs if force or not is_finished(job, exemplars.hash)]
+    for job in jobs:
+        shutil.rmtree(job.folder, ignore_errors=True)  # after Ctrl-C no earlier run must pass for one of these
     if failed := show_side_by_side(jobs, AT_ONCE, resume=False, force=True, console=console):
         raise InputError(f"{', '.join(job.name for job in failed)}: not trained; the reason is above.")
     results = compare_runs(list(runs.values()))
@@ -65,14 +64,6 @@ def find_config(name: str) -> Path:
     package = Path(__file__).parent
     inside = package / "configs" / f"{name}.yaml"
     return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"
-
-
-def is_finished(folder: Path, config: Config, exemplars: ExemplarMap) -> bool:
-    """Whether a run was trained with this very configuration and these exemplars, and has its outputs."""
-    if not (folder / "test.outputs.jsonl").is_file():
-        return False
-    run = open_run(folder)
-    return run.config == config and run.facts["exemplars"] == exemplars.hash
 
 
 def show_side_by_side(

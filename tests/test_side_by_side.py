@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ from exadec.cli import app
 from exadec.config import Config
 from exadec.errors import InputError
 from exadec.training.checkpoint import BEST, LAST, METRICS, open_run
+from exadec.training.evaluation import outputs_path
 from exadec.training.events import Evaluated, Failed, RunEvent, TrainingEvent, Waiting
-from exadec.training.side_by_side import Job, plan_jobs, train_side_by_side
+from exadec.training.side_by_side import Job, is_finished, plan_jobs, train_side_by_side
 from exadec.training.trainer import Interrupted, train
 
 FOUR = ["--variants", "seq2seq,adadec", "--seeds", "1,2"]
@@ -74,13 +76,14 @@ def assert_same_run(folder: Path, reference: Path) -> None:
     assert len(open_run(folder).metrics()) == len(open_run(reference).metrics())
 
 
-def stop_at_second_evaluation(job: Job) -> None:
+def stop_at_evaluation(job: Job, number: int) -> None:
+    """Just after its score is written, and before the checkpoint that would hold it."""
     seen = []
 
     def observe(event: TrainingEvent) -> None:
         if isinstance(event, Evaluated):
             seen.append(event)
-        if len(seen) == 2:
+        if len(seen) == number:
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -92,7 +95,7 @@ def test_new_and_resumed_runs_are_bit_for_bit_those_of_single_trainings(
 ) -> None:
     assert [job.name for job in jobs] == ["seq2seq-seed1", "seq2seq-seed2", "adadec-seed1", "adadec-seed2"]
     *_, interrupted, without_checkpoint = jobs  # the first two are missing
-    stop_at_second_evaluation(interrupted)
+    stop_at_evaluation(interrupted, 2)
     kept = shutil.ignore_patterns("*.safetensors")
     shutil.copytree(references / without_checkpoint.name, without_checkpoint.folder, ignore=kept)
     assert exadec_train(folder, *FOUR, "--at-once", "2", "--resume") == 0
@@ -123,6 +126,23 @@ def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
     assert "Traceback" not in shown
     open_run(missing.folder).load_model()
     damaged.folder.unlink()
+
+
+def test_finished_means_this_training_to_its_end(folder: Path, jobs: list[Job], references: Path) -> None:
+    job = Job(jobs[0].config, references / jobs[0].name)
+    exemplars = open_run(job.folder).facts["exemplars"]
+    assert is_finished(job, exemplars)
+    assert not is_finished(job, "other exemplars")
+    assert not is_finished(Job(jobs[1].config, job.folder), exemplars)
+    assert not is_finished(Job(job.config, folder / "nowhere"), exemplars)
+    with_outputs = replace(job, evaluate=True)
+    assert not is_finished(with_outputs, exemplars)
+    outputs_path(job.folder, "test").touch()
+    assert is_finished(with_outputs, exemplars)
+    outputs_path(job.folder, "test").unlink()
+    begun = Job(job.config, folder / "begun")
+    stop_at_evaluation(begun, 2)  # its checkpoint is that of the first of two epochs
+    assert not is_finished(begun, exemplars)
 
 
 def test_a_process_that_is_killed_has_failed(folder: Path, jobs: list[Job]) -> None:

@@ -3,7 +3,6 @@
 In: a model and batches. Out: the best hypotheses of each instance, in ids of the corpus.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from exadec.config import SearchConfig
-from exadec.corpus.prepare import Corpus
+from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
@@ -51,17 +50,18 @@ def generate_split(
     loader: Loader,
     config: SearchConfig,
     limit: int | None = None,
-    report: Callable[[int], None] = lambda done: None,
+    report: Report = silent,
 ) -> list[tuple[str, float]]:
     """(text, score) of the best hypothesis for the first `limit` instances of a split, in the split's order."""
     results: dict[int, tuple[str, float]] = {}
+    total = len(loader) if limit is None else min(limit, len(loader))
     was_training = model.training
     model.eval()
     for indices, batch in loader.search_batches(config.batch_size, limit):
         found = search_batch(model, batch, config).hypotheses
         for index, (best, *_) in zip(indices, found, strict=True):
             results[int(index)] = corpus.text(best.ids), best.score
-        report(len(results))
+        report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in range(len(results))]
 

@@ -4,7 +4,8 @@ In: a model and what training knows. Out: files from which the model can be load
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,14 +110,31 @@ def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: d
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and notes."""
+    with _opened(path) as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, _notes(file)  # noqa: SIM118
+
+
+def read_notes(path: Path) -> dict[str, Any]:
+    """The notes alone, without reading the tensors."""
+    with _opened(path) as file:
+        return _notes(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[safe_open]:
     if not path.is_file():
         raise InputError(f"{path}: no such checkpoint; the run was stopped before its first one.")
     try:
         with safe_open(path, framework="pt") as file:
-            notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
-            return {key: file.get_tensor(key) for key in file.keys()}, notes  # noqa: SIM118
+            yield file
     except (SafetensorError, KeyError):
         raise InputError(f"{path}: not a checkpoint of exadec, or damaged.") from None
+
+
+def _notes(file: safe_open) -> dict[str, Any]:
+    notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
+    return notes
 
 
 def _placeholder(config: Config, tensors: dict[str, torch.Tensor]) -> torch.Tensor | None:

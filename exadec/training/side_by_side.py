@@ -22,9 +22,9 @@ from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.seq2seq import pick_device
-from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
+from exadec.training.checkpoint import LAST, METRICS, open_run, read_notes
 from exadec.training.distributed import count_processes
-from exadec.training.evaluation import evaluate
+from exadec.training.evaluation import evaluate, outputs_path
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
 from exadec.training.trainer import Interrupted, deferred_interrupt, train
@@ -144,7 +144,7 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
         inputs = (job.config.folder, job.config.corpus, job.config.exemplars)
         if inputs not in hashes:
             hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
-        if resume and _is_finished(job, hashes[inputs]):
+        if resume and is_finished(job, hashes[inputs]):
             observe(job, Finished())
         else:
             observe(job, Waiting())
@@ -152,14 +152,14 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
     return unfinished
 
 
-def _is_finished(job: Job, exemplars: str) -> bool:
-    """Whether this very training has come to its end; a run of other inputs is left to `train`, which refuses it."""
-    if not (job.folder / LAST).is_file() or (job.evaluate and not (job.folder / "test.outputs.jsonl").is_file()):
+def is_finished(job: Job, exemplars: str) -> bool:
+    """Whether a job has come to its end, with this configuration and the exemplars that have this hash."""
+    if not (job.folder / LAST).is_file() or (job.evaluate and not outputs_path(job.folder, "test").is_file()):
         return False
     run = open_run(job.folder)
     if run.config != job.config or run.facts["exemplars"] != exemplars:
         return False
-    position = read_checkpoint(job.folder / LAST)[1]["position"]
+    position = read_notes(job.folder / LAST)["position"]
     return bool(position["done"]) or position["epoch"] >= job.config.training.epochs
 
 

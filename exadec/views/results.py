@@ -21,7 +21,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval, looks_tokenized
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_run
-from exadec.training.evaluation import Output, read_outputs, score_style
+from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
 
 VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
 MAIN = "ROUGE-L"
@@ -153,7 +153,7 @@ def find_majority_style(outputs: Sequence[Output]) -> MajorityStyle | None:
 
 
 def _read_split(run: Run, split: str) -> list[Output]:
-    path = run.folder / f"{split}.outputs.jsonl"
+    path = outputs_path(run.folder, split)
     outputs = read_outputs(path)
     if not outputs:
         raise InputError(f"{path}: the file holds no outputs.")
