@@ -16,8 +16,8 @@ from rich.console import Console
 
 from exadec.config import VARIANTS, Config
 from exadec.corpus.record import decode_lines, is_text_file, read_lines, read_records
-from exadec.display import Display
 from exadec.errors import InputError
+from exadec.views.progress import Display, RunsDisplay
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -131,7 +131,7 @@ def train(
     from exadec.training.checkpoint import open_run
     from exadec.training.distributed import is_first_process
     from exadec.training.events import Evaluated
-    from exadec.training.side_by_side import plan_jobs
+    from exadec.training.side_by_side import plan_jobs, train_side_by_side
     from exadec.training.trainer import Interrupted
     from exadec.training.trainer import train as run_train
 
@@ -142,9 +142,9 @@ def train(
     folders, failed = [run or job.folder for job in jobs], []
     try:
         if len(jobs) > 1:
-            from exadec.demo import show_side_by_side
-
-            failed = [job.folder for job in show_side_by_side(jobs, at_once, resume, force, messages)]
+            with RunsDisplay(messages) as shown:
+                unfinished = train_side_by_side(jobs, at_once, resume, force, shown.follow, shown.report)
+            failed = [job.folder for job in unfinished]
         else:
             with Display(messages) as display:
                 run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
@@ -265,7 +265,8 @@ def inspect(
 ) -> None:
     """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
     from exadec.corpus.prepare import corpus_folder
-    from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
+    from exadec.views.inspection import inspect_corpus, inspection_to_json
+    from exadec.views.inspection_tables import render_inspection
 
     if corpus.suffix in (".yaml", ".yml"):
         settings = Config.load(corpus, set_ or [])

@@ -1,6 +1,6 @@
 """Figures.
 
-In: systems with their outputs and metrics, maps of coefficients. Out: SVG text that can stand in a page or in a file.
+In: systems with outputs and metrics, maps of coefficients, distributions. Out: SVG text for a page or for a file.
 """
 
 import io
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import confidence_interval, mean_score
 from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
@@ -30,7 +31,8 @@ _LABEL_COLOURS = (
 )  # fmt: skip
 _LABEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_INK, _FAINT = "#333333", "#d9d9d9"
+_INK, _FAINT, _AXIS = "#333333", "#d9d9d9", "#999999"
+_BARS = _VARIANT_COLOURS["adadec"]
 _MOST_BINS = 8
 _PER_BIN = 25
 
@@ -42,7 +44,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": "#999999",
+    "axes.edgecolor": _AXIS,
     "axes.labelcolor": _INK,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
@@ -167,6 +169,39 @@ def plot_coefficients(mapped: CoefficientMap) -> str:
         axes.set_xlabel(f"first principal component ({first})")
         axes.set_ylabel(f"second principal component ({second})")
         return _render(figure, "coefficients", "Map of the coefficients of the exemplars")
+
+
+def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:
+    """One histogram beside the other. Written as SVG by hand: each bar has a tooltip, which matplotlib cannot make."""
+    width, height, gap = 691, 150, 24
+    across = (width - gap * (len(panels) - 1)) / len(panels)
+    drawn = "".join(
+        f'<g transform="translate({number * (across + gap):.1f} 0)">{_draw_panel(title, shape, across)}</g>'
+        for number, (title, shape) in enumerate(panels)
+    )
+    return (
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {width} {height}" '
+        f'xmlns="http://www.w3.org/2000/svg" font-size="10" fill="{_INK}">{drawn}</svg>'
+    )
+
+
+def _draw_panel(title: str, shape: Distribution | None, across: float) -> str:
+    top, bottom = 24, 130
+    parts = [f'<text x="0" y="11" font-size="11" font-weight="bold">{escape(title)}</text>']
+    if shape is None:
+        return f'{parts[0]}<text x="0" y="{top + 12}">none</text>'
+    bar = across / len(shape.counts)
+    for number, count in enumerate(shape.counts):
+        tall = (bottom - top) * count / max(shape.counts)
+        label = f"{shape.edges[number]:g} to {shape.edges[number + 1]:g}: {count:,}"
+        parts.append(
+            f'<rect x="{number * bar + 0.5:.1f}" y="{bottom - tall:.1f}" width="{bar - 1:.1f}" height="{tall:.1f}" '
+            f'fill="{_BARS}"><title>{label}</title></rect>'
+        )
+    parts.append(f'<path d="M0 {bottom}H{across:.1f}" stroke="{_AXIS}"/>')
+    for place, anchor, edge in ((0.0, "start", shape.edges[0]), (across, "end", shape.edges[-1])):
+        parts.append(f'<text x="{place:.1f}" y="{bottom + 13}" text-anchor="{anchor}">{edge:g}</text>')
+    return "".join(parts)
 
 
 def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[float], list[float]]:

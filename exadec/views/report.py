@@ -18,8 +18,8 @@ from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison
 from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
-from exadec.views.inspection import inspect_corpus, inspection_html
-from exadec.views.page import details, figure_block, plain_table, sample_cards, score_table, swap_card
+from exadec.views.inspection import inspect_corpus
+from exadec.views.page import details, figure_block, inspection_block, plain_table, sample_cards, score_table, swap_card
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.results import (
     MAIN,
@@ -141,7 +141,7 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
 def _data(results: Results) -> str:
     """The corpus in numbers, where it still lies where the runs found it."""
     try:
-        return inspection_html(
+        return inspection_block(
             inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
         )
     except InputError as error:

@@ -1,15 +1,22 @@
 """Live progress on the terminal.
 
 In: what stages and training report. Out: bars on stderr, and the parameter table of a model.
+
+Needs no torch: commands that do not train show progress, too.
 """
 
+from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from exadec.training.events import Evaluated, Line, Started, TrainingEvent
+from exadec.training.events import Evaluated, Failed, Finished, Line, LossLine, RunEvent, Started, TrainingEvent
+
+if TYPE_CHECKING:
+    from exadec.training.side_by_side import Job
 
 
 class Display:
@@ -21,7 +28,7 @@ class Display:
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 
@@ -50,6 +57,32 @@ class Display:
     def _clear(self) -> None:
         for task in self.stages.values():
             self.progress.update(task, visible=False)
+
+
+class RunsDisplay(Display):
+    """Shows the stages before training, then several runs, a line each."""
+
+    def __init__(self, console: Console):
+        super().__init__(console)
+        self.runs: dict[Path, TaskID] = {}
+
+    def follow(self, job: "Job", event: RunEvent) -> None:
+        """A run has come to an event."""
+        self._clear()
+        if job.folder not in self.runs:
+            self.runs[job.folder] = self.progress.add_task(job.name, total=1.0, start=False, note="waiting")
+        task = self.runs[job.folder]
+        if isinstance(event, Started):
+            self.progress.start_task(task)
+        elif isinstance(event, Finished):
+            note = "trained, test set written" if job.evaluate else "trained"
+            self.progress.update(task, completed=1.0, note=note)
+        elif isinstance(event, Failed):
+            self.progress.update(task, note="failed")
+            text = f"{job.name}: {event.message}"
+            self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        elif isinstance(event, LossLine | Evaluated):
+            self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))
 
 
 def make_progress(console: Console) -> Progress:
