@@ -72,6 +72,7 @@ def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
     outputs = evaluate(run.folder)
     assert score_all(["rougeL"], [o.text for o in outputs], [o.references for o in outputs])[0].value > 95
     losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
+    assert losses
     assert np.isfinite(losses).all()
 
 
