@@ -73,7 +73,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
 
 
 def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
-    """Open a run, refusing a folder that is none. `overrides` may change how it searches: `search.key=value`."""
+    """Open a run folder; refuse any other. `overrides` may change how it searches: `search.key=value`."""
     for override in overrides:
         if not override.startswith("search."):
             raise InputError(f"a trained run can change its search.* settings only, but got {override!r}.")
@@ -138,7 +138,7 @@ def _notes(file: safe_open) -> dict[str, Any]:
 
 
 def _placeholder(config: Config, tensors: dict[str, torch.Tensor]) -> torch.Tensor | None:
-    """Stands for the vectors a run was trained with: the checkpoint holds them, their file is not needed again."""
+    """A placeholder for frozen word vectors: the checkpoint holds them, so their file is not needed."""
     if not config.model.freeze_embeddings:
         return None
     return torch.zeros_like(tensors["model.decoder.embedding.weight"])

@@ -24,7 +24,7 @@ from exadec.training.checkpoint import open_corpus, open_run
 
 @dataclass(frozen=True)
 class Output:
-    """One generated text and all it can be judged by."""
+    """One generated text, and what it is judged by."""
 
     uid: str
     source: str
@@ -33,9 +33,9 @@ class Output:
     references: tuple[str, ...]
     text: str
     score: float
-    """log p over the length penalty, of the model's own making."""
+    """The model's own score: log p over the length penalty."""
     table: tuple[tuple[str, str], ...] | None = None
-    """What the source was before it was linearised, for scores that ask the table."""
+    """The table that the source was made from, for scores that use it."""
 
 
 def score_style(outputs: Sequence[Output]) -> Score:

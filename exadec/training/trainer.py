@@ -79,7 +79,7 @@ def train(
 ) -> Run:
     """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped.
 
-    Processes that `torchrun` has started train it together; `observe` is then told by the first of them alone.
+    Under `torchrun` all processes train it together, and only the first one calls `observe`.
     """
     folder = Path(folder)
     with join_processes() as processes:
@@ -121,7 +121,7 @@ class Trainer:
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words of all processes since the last line of metrics."""
         self.pending: deque[tuple[LossLine, torch.Tensor, torch.cuda.Event | None]] = deque()
-        """Lines of loss that the device has not come to yet."""
+        """Lines of loss whose values the GPU has not computed yet."""
         self.rate = math.nan
         precision = choose_precision(self.config.precision, self.device)
         clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
@@ -171,7 +171,7 @@ class Trainer:
         self.stepper(self.processes.share(indices))
 
     def _log_loss(self, rate: float, batches: int) -> None:
-        """Ask for the loss; its line is written when the device has come that far, and the host does not wait."""
+        """Request the loss without waiting for the GPU; its line is written once the value is there."""
         line = LossLine(rate, *self._place(batches), loss=math.nan)
         done = None
         if self.device.type == "cuda":
@@ -199,7 +199,7 @@ class Trainer:
             )
 
     def _evaluate(self, batches: int) -> None:
-        """Decode the development set, keep the best weights, and stop when patience is at its end."""
+        """Decode the development set, keep the best weights, and stop when patience runs out."""
         self._write_losses(wait=True)
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
@@ -227,7 +227,7 @@ class Trainer:
         return position.step, epoch, round(position.seconds, 3)
 
     def _write(self, event: Line) -> None:
-        """Make an event a line of metrics."""
+        """Append an event to `metrics.jsonl` and tell the observer."""
         if not self.processes.is_first:
             return
         with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
@@ -249,7 +249,7 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 extra[f"adam.{key}.{name}"] = value
-        with self.processes.together():  # nobody goes away before it is written
+        with self.processes.together():  # no process may exit before it is written
             self._write_weights(LAST, extra)
 
     def _random_states(self) -> dict[str, torch.Tensor]:
@@ -266,7 +266,7 @@ class Trainer:
         self._save()
 
     def restore(self) -> None:
-        """Go back to the last checkpoint; lines of metrics written after it are dropped."""
+        """Go back to the last checkpoint, and drop the lines of metrics that were written after it."""
         tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
@@ -275,7 +275,7 @@ class Trainer:
                 key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.losses.copy_(tensors["losses"])
-        for name in self._random_states().keys() & tensors.keys():  # a process that was not there before has none
+        for name in self._random_states().keys() & tensors.keys():  # a process that is new has none
             if name.startswith("random.cuda"):
                 torch.cuda.set_rng_state(tensors[name], self.device)
             else:

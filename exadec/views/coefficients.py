@@ -28,7 +28,7 @@ _BATCH = 64
 
 @dataclass(frozen=True)
 class CoefficientMap:
-    """λ of a split's exemplars, seen from where they differ most."""
+    """λ of a split's exemplars, projected onto the plane in which they differ most."""
 
     points: np.ndarray
     """(N, 2): projection on the first two principal components."""

@@ -38,7 +38,7 @@ class Band:
 
 @dataclass(frozen=True)
 class CopyScores:
-    """What writing down the exemplar, word for word, would score; nothing is written where there is no exemplar."""
+    """The scores of copying the exemplar word for word; of an empty text where there is no exemplar."""
 
     overall: Band
     bands: tuple[Band, ...]

@@ -18,14 +18,14 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def _share(part: int, whole: int) -> str:
-    """Percent; what is little does not look like nothing."""
+    """A percentage; a small one is not rounded to zero."""
     if not whole:
         return "–"  # noqa: RUF001
     return "<0.1%" if 0 < 1000 * part < whole else f"{part / whole:.1%}"
 
 
 def _count(part: int, whole: int) -> str:
-    """With its share, which has no decimals where the count itself is long."""
+    """A count and its share; a large share has no decimals."""
     if not part:
         return "0"
     share = f"{part / whole:.0%}" if 10 * part >= whole else _share(part, whole)
@@ -33,7 +33,7 @@ def _count(part: int, whole: int) -> str:
 
 
 def fact_rows(inspection: Inspection) -> Iterator[list[str]]:
-    """What is said and one cell a split; a row without cells opens a part."""
+    """A label, then one cell per split."""
     splits = list(inspection.splits.values())
     yield ["Instances", *(f"{facts.instances:,}" for facts in splits)]
     for name, field in (("a table", "tables"), ("several references", "several_references")):
@@ -97,7 +97,7 @@ def histogram_rows(inspection: Inspection) -> Iterator[tuple[str, list[Distribut
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """A bar a count; only nothing at all gets no bar."""
+    """One bar per count; only zero gets none."""
     highest = max(counts, default=0)
     return "".join(_LEVELS[-(-count * len(_LEVELS) // highest) - 1] if count else "·" for count in counts)
 

@@ -38,7 +38,7 @@ class Display:
         self.progress.stop()
 
     def report(self, what: str, count: int, total: int | None = None) -> None:
-        """A stage has done so many records, of so many where that is known."""
+        """Show how many records a stage has done, and of how many where that is known."""
         if what not in self.stages:
             self._clear()
             self.stages[what] = self.progress.add_task(what, total=total, note="")
@@ -46,7 +46,7 @@ class Display:
         self.progress.update(self.stages[what], completed=count, total=total, note=note)
 
     def observe(self, event: TrainingEvent) -> None:
-        """Training has come to an event: its start, a line of loss, an evaluation."""
+        """Show an event of training: its start, a line of loss, an evaluation."""
         self._clear()
         if isinstance(event, Started):
             self.console.print(parameter_table(event.parameters, event.cell))
@@ -67,7 +67,7 @@ class RunsDisplay(Display):
         self.runs: dict[Path, TaskID] = {}
 
     def follow(self, job: "Job", event: RunEvent) -> None:
-        """A run has come to an event."""
+        """Show an event of one run."""
         self._clear()
         if job.folder not in self.runs:
             self.runs[job.folder] = self.progress.add_task(job.name, total=1.0, start=False, note="waiting")

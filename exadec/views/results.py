@@ -33,7 +33,7 @@ HEADINGS = {STYLE: "Style %"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A score and how sure it is."""
+    """A score and its interval."""
 
     score: Score
     low: float
@@ -69,7 +69,7 @@ class System:
 
 @dataclass(frozen=True)
 class MajorityStyle:
-    """What style following is worth nothing: writing everything in the one most frequent house style."""
+    """The trivial way to follow styles: write everything in the most frequent house style."""
 
     style: str
     """The most frequent house style among the references."""
