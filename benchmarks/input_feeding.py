@@ -20,6 +20,7 @@ from exadec.config import Config
 from exadec.corpus.prepare import prepare
 from exadec.exemplars.retrieve import retrieve
 from exadec.training.checkpoint import open_run
+from exadec.training.events import Evaluated
 
 
 def main() -> None:
@@ -46,10 +47,10 @@ def main() -> None:
     results = []
     for folder in runs:
         events = open_run(folder).metrics()
-        evaluations = [event for event in events if event["kind"] == "evaluation"]
-        steps = max(event["step"] for event in events)
-        seconds = max(event["seconds"] for event in events)
-        curve = [[round(event["seconds"], 1), round(event["value"], 3)] for event in evaluations]
+        evaluations = [event for event in events if isinstance(event, Evaluated)]
+        steps = max(event.step for event in events)
+        seconds = max(event.seconds for event in events)
+        curve = [[round(event.seconds, 1), round(event.value, 3)] for event in evaluations]
         results.append({"run": folder.name, "steps": steps, "seconds": seconds, "curve": curve})
         print(f"{folder.name:16} {steps:6} steps, {1000 * seconds / steps:6.1f} ms a step, dev", curve[-3:])
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"

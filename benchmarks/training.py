@@ -139,7 +139,7 @@ def cell(
 
 
 def best_backend(config: ModelConfig) -> Backend:
-    return choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config)
+    return choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config).backend
 
 
 class MaterialisedLinear(FactoredLinear):
@@ -222,7 +222,7 @@ def build(
     forget_peak()
     config = ModelConfig(**VARIANTS["adadec" if variant == MATERIALISED else variant])
     precision = precision or choose_precision("auto", DEVICE)
-    backend = choose_backend("auto", DEVICE, precision, config)
+    backend = choose_backend("auto", DEVICE, precision, config).backend
     model = Seq2seq(config, loader.vocabulary_size, backend=backend)
     if variant == MATERIALISED:
         materialise(model)

@@ -82,7 +82,7 @@ def _build(variant: str, hidden: int, rank: int, vocabulary: int) -> Step:
     torch.manual_seed(1)
     config = ModelConfig(**VARIANTS[variant], hidden=hidden, embedding=hidden, rank=rank)
     precision = choose_precision("auto", DEVICE)
-    model = Seq2seq(config, vocabulary, backend=choose_backend("auto", DEVICE, precision, config)).to(DEVICE)
+    model = Seq2seq(config, vocabulary, backend=choose_backend("auto", DEVICE, precision, config).backend).to(DEVICE)
     losses = torch.zeros(2, device=DEVICE, dtype=torch.float64)
     return Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, precision)
 

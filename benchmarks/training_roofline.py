@@ -149,7 +149,7 @@ def measure_recurrence(hidden: int, batch: int, short: int = 16, long: int = 64)
     Autocast runs cuDNN's in float16, the fastest it has.
     """
     config = ModelConfig(hidden=hidden, embedding=hidden)
-    backend = choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config)
+    backend = choose_backend("auto", DEVICE, choose_precision("auto", DEVICE), config).backend
     lstm = torch.nn.LSTM(hidden, hidden, batch_first=True).to(DEVICE)
     plain = RecurrentCell("lstm", hidden, hidden).to(DEVICE)
     adaptive = RecurrentCell("lstm", hidden, hidden, "factored", hidden).to(DEVICE)

@@ -3,24 +3,43 @@
 In: a run folder, then sources and exemplars as text. Out: `Generation`s.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from exadec.corpus.prepare import Corpus, Sequences
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import Retriever
+from exadec.exemplars.retrieve import Found, Retriever
 from exadec.loading.batch import Instance, collate
+from exadec.model.seq2seq import Seq2seq
+from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.training.checkpoint import Run, open_corpus, open_run
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """Where the words of one generation come from; both are empty for a model without copying."""
+
+    attention: np.ndarray | None
+    """(pieces, memory): where each piece was looked up."""
+    copy_gate: np.ndarray | None
+    """(pieces,): probability that a piece was copied rather than generated."""
+
+
+@dataclass(frozen=True)
 class Generation:
-    """One text, and how it came about."""
+    """One text, and how it came about.
+
+    `attention` and `copy_gate` need another pass of the model over the finished text. It is made when one of them is
+    first asked for.
+    """
 
     text: str
     score: float
@@ -35,32 +54,72 @@ class Generation:
     """The pieces that could be attended to and copied."""
     coefficients: np.ndarray | None
     """(R,) or (G, R): λ; empty for a model that does not adapt."""
-    attention: np.ndarray | None
-    """(pieces, memory): where each piece was looked up; empty for a model without copying."""
-    copy_gate: np.ndarray | None
-    """(pieces,): probability that a piece was copied rather than generated."""
     alternatives: list[tuple[str, float]]
     """Further hypotheses of the beam with their scores, best first."""
     truncated: int
     """Pieces of the source beyond the limit, which were not read."""
+    explain: InitVar[Callable[[], Explanation]]
+    """Makes that pass. Not a field: `asdict` and `==` would otherwise drag the whole model along."""
+
+    def __post_init__(self, explain: Callable[[], Explanation]) -> None:
+        object.__setattr__(self, "_explain", explain)
+
+    @property
+    def attention(self) -> np.ndarray | None:
+        """(pieces, memory): where each piece was looked up; empty for a model without copying."""
+        return self._explanation.attention
+
+    @property
+    def copy_gate(self) -> np.ndarray | None:
+        """(pieces,): probability that a piece was copied rather than generated; empty without copying."""
+        return self._explanation.copy_gate
+
+    @cached_property
+    def _explanation(self) -> Explanation:
+        explanation: Explanation = self._explain()  # type: ignore[attr-defined]
+        return explanation
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: the explanation itself takes the place of the model that makes it."""
+        return {**vars(self), "_explanation": self._explanation, "_explain": None}
+
+
+class _Input(NamedTuple):
+    """What the model reads for one text, and what people are shown of it."""
+
+    instance: Instance
+    """Without a target. Unknown words are numbered by the batch's `PieceTable`."""
+    exemplar: str | None
+    similarity: float | None
+    truncated: int
 
 
 class Writer:
     """A trained model that turns sources into text. `load` makes one."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, model: Seq2seq | None = None):
+        """`model` is the run's own, where it has been loaded already."""
         self.run = run
-        self.model = run.load_model()
-        self._retriever: Retriever | None = None
+        self.model = model or run.load_model()
 
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
-        """For each source the exemplar that retrieval finds among the training data, and its similarity.
-
-        With a group only the training targets of that group (an outlet, an author) are looked at.
+        """For each source the exemplar that retrieval finds in the training data, as the model reads it, and its
+        similarity. With a group only the training targets of that group (an outlet, an author) are looked at.
         """
-        if self._retriever is None:
-            self._retriever = Retriever(open_corpus(self.run), self.run.config.exemplars)
-        return self._retriever.find(sources, group)
+        found = self._retriever.find(sources, group)
+        return [(self._found_text(one), one.similarity) for one in found]
+
+    @cached_property
+    def _corpus(self) -> Corpus:
+        return open_corpus(self.run)
+
+    @cached_property
+    def _retriever(self) -> Retriever:
+        return Retriever(self._corpus, self.run.config.exemplars)
+
+    @cached_property
+    def _training_targets(self) -> Sequences:
+        return self._corpus.targets("train")
 
     def write(self, source: str, exemplar: str | None = None, n_best: int = 1, group: str | None = None) -> Generation:
         """Say what the source says in the manner of the exemplar; without one, of the most similar training target.
@@ -85,80 +144,96 @@ class Writer:
         step = self.run.config.search.batch_size
         for start in range(0, len(sources), step):
             rows = slice(start, start + step)
-            results += self._write_batch(sources[rows], self._fill_in(sources[rows], exemplars[rows], group), n_best)
+            table = PieceTable(self.run.vocabulary)
+            results += self._write_batch(self._read(sources[rows], exemplars[rows], group, table), table, n_best)
         return results
 
-    def _fill_in(
-        self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None
-    ) -> list[tuple[str | None, float | None]]:
-        """(exemplar, similarity) of each source: what was given, or else what retrieval finds."""
-        filled: list[tuple[str | None, float | None]] = [(exemplar, None) for exemplar in exemplars]
-        model = self.run.config.model
+    def _read(
+        self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None, table: PieceTable
+    ) -> list[_Input]:
+        """Ids of each source and of its exemplar: the given one, or else the one that retrieval finds."""
         missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
-        if missing and model.reads_exemplars:
-            for i, found in zip(missing, self.retrieve([sources[i] for i in missing], group), strict=True):
-                filled[i] = found
-        return filled
+        found: dict[int, Found] = {}
+        if missing and self.run.config.model.reads_exemplars:
+            found = dict(zip(missing, self._retriever.find([sources[i] for i in missing], group), strict=True))
+        inputs = []
+        for i, (source, exemplar) in enumerate(zip(sources, exemplars, strict=True)):
+            ids, truncated = self._read_source(source, table)
+            shown, similarity = np.array([NONE]), None
+            if exemplar is not None:
+                shown = self._read_given(exemplar, table)
+            elif i in found:
+                exemplar, similarity = self._found_text(found[i]), found[i].similarity
+                shown = self._read_found(found[i], table)
+            inputs.append(_Input(Instance(ids, shown, np.array([], np.int64)), exemplar, similarity, truncated))
+        return inputs
 
-    def _write_batch(
-        self, sources: Sequence[str], exemplars: list[tuple[str | None, float | None]], n_best: int
-    ) -> list[Generation]:
-        table = PieceTable(self.run.vocabulary)
-        encoded = [self._encode(s, exemplar, table) for s, (exemplar, _) in zip(sources, exemplars, strict=True)]
-        size, copy_exemplar = len(self.run.vocabulary), self.run.config.model.attend_exemplar
-        batch = collate([instance for instance, _ in encoded], size, copy_exemplar)
-        found = search_batch(self.model, batch, self.run.config.search, n_best)
-        # A second pass over the finished texts tells how each piece came about.
-        finished = [
-            replace(instance, target=np.array(hypotheses[0].ids, np.int64))
-            for (instance, _), hypotheses in zip(encoded, found, strict=True)
-        ]
-        batch = collate(finished, size, copy_exemplar).to(next(self.model.parameters()).device)
-        with torch.no_grad():
-            mixture = self.model.explain(self.model.encode(batch), batch.target_input)
-            lam = self.model.exemplar_coefficients(batch)
-        results = []
-        for i, (instance, hypotheses) in enumerate(zip(finished, found, strict=True)):
-            texts = [(self.run.segmenter.join(table.decode(best.ids)), best.score) for best in hypotheses]
-            steps, source_length = len(instance.target) + 1, len(instance.source)
-            # The memory of a batch is the padded sources, then the padded exemplars.
-            looked_at = np.arange(source_length)
-            memory = instance.source
-            if copy_exemplar:
-                looked_at = np.r_[looked_at, batch.source.shape[1] + np.arange(len(instance.exemplar))]
-                memory = np.concatenate([memory, instance.exemplar])
-            results.append(
-                Generation(
-                    text=texts[0][0],
-                    score=texts[0][1],
-                    exemplar=exemplars[i][0],
-                    similarity=exemplars[i][1],
-                    pieces=[*table.decode(instance.target.tolist()), SPECIALS[EOS]],
-                    memory=table.decode(memory.tolist()),
-                    coefficients=None if lam is None else lam[i].squeeze(0).cpu().numpy(),
-                    attention=None
-                    if mixture.weights is None
-                    else mixture.weights[i, :steps].cpu().numpy()[:, looked_at],
-                    copy_gate=None if mixture.log_copy is None else mixture.log_copy[i, :steps].exp().cpu().numpy(),
-                    alternatives=texts[1:],
-                    truncated=encoded[i][1],
-                )
-            )
-        return results
-
-    def _encode(self, source: str, exemplar: str | None, table: PieceTable) -> tuple[Instance, int]:
-        corpus = self.run.config.corpus
+    def _read_source(self, source: str, table: PieceTable) -> tuple[np.ndarray, int]:
+        limit = self.run.config.corpus.max_source
         pieces = self.run.segmenter.segment(" ".join(source.split()))
         if not pieces:
             raise InputError("the source is empty: there is nothing to say.")
-        ids = table.encode(pieces[: corpus.max_source])
-        manner = np.array([NONE])
-        if exemplar is not None:
-            shown = table.encode(self.run.segmenter.segment(" ".join(exemplar.split()))[: corpus.max_target])
-            if not any(number < len(self.run.vocabulary) for number in shown):
-                raise InputError(f"the exemplar {exemplar!r} has no word the model knows: it cannot show any manner.")
-            manner = np.array(shown)
-        return Instance(np.array(ids), manner, np.array([], np.int64)), max(0, len(pieces) - corpus.max_source)
+        return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
+
+    def _read_given(self, exemplar: str, table: PieceTable) -> np.ndarray:
+        pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
+        ids = np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
+        if not (ids < len(self.run.vocabulary)).any():
+            raise InputError(f"the exemplar {exemplar!r} has no word the model knows: it cannot show any manner.")
+        return ids
+
+    def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
+        """The ids of the prepared corpus, as in training. Only unknown words are numbered anew, by this batch."""
+        if found.number is None:
+            return np.array([NONE])
+        size, unknown = len(self.run.vocabulary), self._corpus.table.unknown
+        ids = self._training_targets[found.number].tolist()
+        return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
+
+    def _found_text(self, found: Found) -> str | None:
+        return None if found.number is None else self._corpus.text(self._training_targets[found.number])
+
+    def _write_batch(self, inputs: Sequence[_Input], table: PieceTable, n_best: int) -> list[Generation]:
+        batch = collate([one.instance for one in inputs], len(self.run.vocabulary), self._copies_exemplar)
+        found, state = search_batch(self.model, batch, self.run.config.search, n_best)
+        lam = None if state.coefficients is None else state.coefficients.cpu().numpy()  # (B, 1 or G, R)
+        return [
+            self._generation(one, hypotheses, table, None if lam is None else lam[i])
+            for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
+        ]
+
+    def _generation(
+        self, one: _Input, hypotheses: Sequence[Hypothesis], table: PieceTable, lam: np.ndarray | None
+    ) -> Generation:
+        (text, score), *others = ((self.run.segmenter.join(table.decode(best.ids)), best.score) for best in hypotheses)
+        instance = replace(one.instance, target=np.array(hypotheses[0].ids, np.int64))
+        memory = [instance.source, instance.exemplar] if self._copies_exemplar else [instance.source]
+        return Generation(
+            text=text,
+            score=score,
+            exemplar=one.exemplar,
+            similarity=one.similarity,
+            pieces=[*table.decode(hypotheses[0].ids), SPECIALS[EOS]],
+            memory=table.decode(np.concatenate(memory).tolist()),
+            coefficients=lam[0] if lam is not None and len(lam) == 1 else lam,
+            alternatives=others,
+            truncated=one.truncated,
+            explain=partial(self._explain, instance),
+        )
+
+    def _explain(self, instance: Instance) -> Explanation:
+        """Read one instance again, with its finished text as the target."""
+        batch = collate([instance], len(self.run.vocabulary), self._copies_exemplar)
+        batch = batch.to(next(self.model.parameters()).device)
+        with torch.no_grad():
+            mixture = self.model.explain(self.model.encode(batch), batch.target_input)
+        if mixture.weights is None or mixture.log_copy is None:
+            return Explanation(None, None)
+        return Explanation(mixture.weights[0].cpu().numpy(), mixture.log_copy[0].exp().cpu().numpy())
+
+    @property
+    def _copies_exemplar(self) -> bool:
+        return self.run.config.model.attend_exemplar
 
 
 def load(folder: Path | str, overrides: Sequence[str] = ()) -> Writer:

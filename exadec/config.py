@@ -127,8 +127,9 @@ class ModelConfig:
     """Build the decoder's weights from the exemplar (AdaDec)."""
     attend_exemplar: bool = False
     """Attend over and copy from the encoded exemplar, too (AttExp)."""
-    cell: Literal["lstm", "gru", "elman"] = "lstm"
-    """The decoder's recurrent cell; the paper's experiments use the LSTM."""
+    cell: str = "lstm"
+    """The decoder's recurrent cell: `lstm`, as in the paper's experiments, `gru` or `elman`. `exadec.model.cells.CELLS`
+    has them all."""
     hidden: int = 256
     """D: size of the decoder's state and of each direction of the encoder."""
     embedding: int = 256

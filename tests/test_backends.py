@@ -39,7 +39,7 @@ def test_cells_ask_for_no_device_either() -> None:
 
 
 def choose(wanted: str, device: str = "cuda", precision: torch.dtype = torch.bfloat16, **sizes: object) -> Backend:
-    return choice.choose_backend(wanted, torch.device(device), precision, ModelConfig(**sizes))
+    return choice.choose_backend(wanted, torch.device(device), precision, ModelConfig(**sizes)).backend
 
 
 @pytest.fixture
@@ -50,10 +50,9 @@ def h200(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exadec.model.backends.hopper.launch.find_compiler", lambda: object())
 
 
-def test_cpu_gets_the_reference_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        assert choose("auto", "cpu", torch.float32) is REFERENCE
-    assert caplog.messages == ["backend reference on cpu."]
+def test_cpu_gets_the_reference_and_says_so() -> None:
+    chosen = choice.choose_backend("auto", torch.device("cpu"), torch.float32, ModelConfig())
+    assert chosen == (REFERENCE, "backend reference on cpu.")
 
 
 @pytest.mark.parametrize("wanted", ["triton", "hopper"])
@@ -82,12 +81,13 @@ def test_hopper_is_chosen_where_it_can_run() -> None:
     ],
     ids=str,
 )
-def test_what_hopper_cannot_do_is_done_by_triton_or_refused(
-    changes: dict[str, object], reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO"):
-        assert choose("auto", **changes).name == "triton"
-    assert reason in caplog.messages[0]
+def test_what_hopper_cannot_do_is_done_by_triton_or_refused(changes: dict[str, object], reason: str) -> None:
+    precision = changes.get("precision", torch.bfloat16)
+    sizes = {key: size for key, size in changes.items() if key != "precision"}
+    chosen = choice.choose_backend("auto", torch.device("cuda"), precision, ModelConfig(**sizes))
+    assert chosen.backend.name == "triton"
+    assert "hopper would be faster, but its kernels" in chosen.message
+    assert reason in chosen.message
     with pytest.raises(InputError, match=re.escape(reason)):
         choose("hopper", **changes)
 
@@ -169,7 +169,8 @@ def test_every_backend_equals_the_reference_on_a_gpu(name: str, variant: str, sh
     if name == "hopper" and not HOPPER:
         pytest.skip("needs a Hopper GPU")
     precision = torch.bfloat16 if name == "hopper" else torch.float32
-    backend = choice.choose_backend(name, torch.device("cuda"), precision, ModelConfig(hidden=16, exemplar_hidden=8))
+    config = ModelConfig(hidden=16, exemplar_hidden=8)
+    backend = choice.choose_backend(name, torch.device("cuda"), precision, config).backend
     found = whole_model(backend, variant, "cuda", **shape)
     # cuDNN and matrix products may round float32 to 10 bits (TF32).
     assert worst(found, whole_model(REFERENCE, variant, "cpu", **shape)) < (0.05 if name == "hopper" else 3e-3)

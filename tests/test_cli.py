@@ -256,17 +256,25 @@ def test_score_of_records_knows_tables_and_several_references(tmp_path: Path) ->
     assert_refused(plain, "parent needs tables: give --references as records with a 'table' each.")
 
 
-def test_score_needs_no_torch(tmp_path: Path) -> None:
-    """Scoring is for people who never train a model, too: it must not wait for what it does not use."""
-    (tmp_path / "a.txt").write_text("one two\n", "utf-8")
+def assert_needs_no_torch(*arguments: object) -> None:
     program = (
         "import sys; from exadec.cli import app\n"
-        f"try: app(['score', {str(tmp_path / 'a.txt')!r}, '--references', {str(tmp_path / 'a.txt')!r}])\n"
+        f"try: app({[str(argument) for argument in arguments]!r})\n"
         "except SystemExit as stop: assert not stop.code\n"
         "assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_score_needs_no_torch(tmp_path: Path) -> None:
+    """Scoring is for people who never train a model, too: it must not wait for what it does not use."""
+    (tmp_path / "a.txt").write_text("one two\n", "utf-8")
+    assert_needs_no_torch("score", tmp_path / "a.txt", "--references", tmp_path / "a.txt")
+
+
+def test_inspect_needs_no_torch(folder: Path, run: Path) -> None:
+    assert_needs_no_torch("inspect", folder / "toy.yaml")
 
 
 def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:

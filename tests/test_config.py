@@ -69,7 +69,6 @@ def test_appendix_in_numbers() -> None:
         ("model.beam_size=3", r"unknown key `model.beam_size`; did you mean `search.beam_size`\?"),
         ("model.hidden=three", "`model.hidden` must be a whole number, but is 'three' instead"),
         ("model.hidden=0", "`model.hidden` must be at least 1, but is 0 instead"),
-        ("model.cell=transformer", "`model.cell` must be one of lstm, gru, elman, but is 'transformer' instead"),
         ("model.output_dropout=1", "`model.output_dropout` must be at least 0 and below 1, but is 1.0 instead"),
         ("model.tied=maybe", "`model.tied` must be true or false, but is 'maybe' instead"),
         ("model=3", "`model` must be a section with keys below it, but is 3 instead"),

@@ -21,6 +21,7 @@ from exadec.textmetrics.metrics import score_all
 from exadec.training import step
 from exadec.training.checkpoint import LAST
 from exadec.training.evaluation import evaluate
+from exadec.training.events import LossLine
 from exadec.training.trainer import train
 
 pytestmark = [
@@ -53,8 +54,8 @@ def test_search_equals_the_cpu(variant: str) -> None:
     model = build_small_model(**switches)
     batch = random_batch(7, copy_exemplar=switches["attend_exemplar"])
     config = SearchConfig(beam_size=4, max_length=8, block_ngram=2)
-    expected = search_batch(model, batch, config, n_best=3)
-    found = search_batch(model.cuda(), batch, config, n_best=3)
+    expected = search_batch(model, batch, config, n_best=3).hypotheses
+    found = search_batch(model.cuda(), batch, config, n_best=3).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 
@@ -70,7 +71,8 @@ def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
     run = train(variant_config(toy, "adadec", precision=precision), toy / precision)
     outputs = evaluate(run.folder)
     assert score_all(["rougeL"], [o.text for o in outputs], [o.references for o in outputs])[0].value > 95
-    losses = [event["loss"] for event in run.metrics() if event["kind"] == "loss"]
+    losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
+    assert losses
     assert np.isfinite(losses).all()
 
 
@@ -88,7 +90,7 @@ def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
     for precision in ("float32", "bfloat16"):
         config = variant_config(toy, "adadec", precision=precision, epochs=2)
         run = train(config, toy / f"near-{precision}")
-        losses.append([event["loss"] for event in run.metrics() if event["kind"] == "loss"][-1])
+        losses.append([event.loss for event in run.metrics() if isinstance(event, LossLine)][-1])
     assert losses[1] == pytest.approx(losses[0], rel=0.25)
 
 

@@ -18,16 +18,10 @@ from exadec.exemplars import audit as auditing
 from exadec.exemplars.audit import Audit, audit, summarize
 from exadec.exemplars.retrieve import open_exemplars, retrieve
 from exadec.textmetrics import rouge
-from exadec.views.inspection import (
-    NOT_RETRIEVED,
-    Inspection,
-    draw_histograms,
-    inspect_corpus,
-    inspection_html,
-    inspection_to_json,
-    render_inspection,
-    sparkline,
-)
+from exadec.views.inspection import NOT_RETRIEVED, Inspection, inspect_corpus, inspection_to_json
+from exadec.views.inspection_tables import render_inspection, sparkline
+from exadec.views.page import inspection_block
+from exadec.views.plots import plot_histograms
 
 EVIL = '<script>alert("&")</script>'
 
@@ -193,7 +187,7 @@ def test_corpus_without_exemplars(tmp_path: Path) -> None:
     assert inspection.audit is None
     assert inspection.copying == {}
     assert f"Exemplars: {NOT_RETRIEVED}" in show(inspection)
-    assert NOT_RETRIEVED in inspection_html(inspection)
+    assert NOT_RETRIEVED in inspection_block(inspection)
     json.dumps(inspection_to_json(inspection), allow_nan=False)
 
 
@@ -285,7 +279,7 @@ def check(html: str) -> Checker:
 
 
 def test_html_is_sound_and_has_two_figures(inspected: Inspection) -> None:
-    checker = check(inspection_html(inspected))
+    checker = check(inspection_block(inspected))
     assert checker.seen.count("svg") == 2
     # Bars: lengths of sources and targets in training, similarities of three splits.
     train = inspected.splits["train"]
@@ -296,12 +290,12 @@ def test_html_is_sound_and_has_two_figures(inspected: Inspection) -> None:
 def test_html_escapes_what_comes_from_outside(tmp_path: Path) -> None:
     folder = tmp_path / "<b>&"
     folder.mkdir()
-    text = inspection_html(inspect_corpus(small_corpus(folder).folder))
+    text = inspection_block(inspect_corpus(small_corpus(folder).folder))
     check(text)
     assert "<b>" not in text
     assert "&lt;b&gt;&amp;" in text
     shape = summarize(np.array([1, 2]), np.arange(1, 4))
-    check(draw_histograms([(EVIL, shape), (EVIL, None)], EVIL))
+    check(plot_histograms([(EVIL, shape), (EVIL, None)], EVIL))
 
 
 def test_json_has_all_and_only_plain_numbers(inspected: Inspection) -> None:

@@ -28,8 +28,7 @@ ORDER = {
     "views": "shows corpora, runs and what a Writer wrote",
     # A server belongs here (`serving`): it answers with what `api` writes and `views` shows.
     # What sits in front of the user.
-    "display": "progress of stages and training on a terminal",
-    "demo": "the whole flow once, displayed",
+    "demo": "the whole flow once, with its progress",
     "cli": "the verbs; each calls one public function of the parts above",
 }
 """Part (a package or a module) -> why it stands where it does. Imports go to the same part or to an earlier one."""

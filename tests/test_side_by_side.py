@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from exadec.cli import app
 from exadec.config import Config
 from exadec.errors import InputError
 from exadec.training.checkpoint import BEST, LAST, METRICS, open_run
-from exadec.training.side_by_side import Job, plan_jobs, train_side_by_side
-from exadec.training.trainer import Event, Interrupted, train
+from exadec.training.evaluation import outputs_path
+from exadec.training.events import Evaluated, Failed, RunEvent, TrainingEvent, Waiting
+from exadec.training.side_by_side import Job, is_finished, plan_jobs, train_side_by_side
+from exadec.training.trainer import Interrupted, train
 
 FOUR = ["--variants", "seq2seq,adadec", "--seeds", "1,2"]
 BEST_SCORE = "best rougeL on the development set "
@@ -64,22 +67,27 @@ def times(folder: Path) -> dict[Path, int]:
 
 
 def assert_same_run(folder: Path, reference: Path) -> None:
-    """Best weights, last weights, Adam's moments and random states, bit for bit; and as many lines of metrics."""
+    """Best weights, last weights, Adam's moments and random states, bit for bit; and the same lines of metrics."""
     for name in (BEST, LAST):
         found, expected = load_file(folder / name), load_file(reference / name)
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             assert torch.equal(found[key], value), key
-    assert len(open_run(folder).metrics()) == len(open_run(reference).metrics())
+    lines, expected_lines = (
+        [replace(event, seconds=0.0) for event in open_run(one).metrics()] for one in (folder, reference)
+    )
+    assert lines == expected_lines
+    assert [type(line) for line in lines] == [Evaluated, Evaluated]
 
 
-def stop_at_second_evaluation(job: Job) -> None:
+def stop_at_evaluation(job: Job, number: int) -> None:
+    """Just after its score is written, and before the checkpoint that would hold it."""
     seen = []
 
-    def observe(event: Event) -> None:
-        if event["kind"] == "evaluation":
+    def observe(event: TrainingEvent) -> None:
+        if isinstance(event, Evaluated):
             seen.append(event)
-        if len(seen) == 2:
+        if len(seen) == number:
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -91,7 +99,7 @@ def test_new_and_resumed_runs_are_bit_for_bit_those_of_single_trainings(
 ) -> None:
     assert [job.name for job in jobs] == ["seq2seq-seed1", "seq2seq-seed2", "adadec-seed1", "adadec-seed2"]
     *_, interrupted, without_checkpoint = jobs  # the first two are missing
-    stop_at_second_evaluation(interrupted)
+    stop_at_evaluation(interrupted, 2)
     kept = shutil.ignore_patterns("*.safetensors")
     shutil.copytree(references / without_checkpoint.name, without_checkpoint.folder, ignore=kept)
     assert exadec_train(folder, *FOUR, "--at-once", "2", "--resume") == 0
@@ -124,9 +132,26 @@ def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
     damaged.folder.unlink()
 
 
+def test_finished_means_this_training_to_its_end(folder: Path, jobs: list[Job], references: Path) -> None:
+    job = Job(jobs[0].config, references / jobs[0].name)
+    exemplars = open_run(job.folder).facts["exemplars"]
+    assert is_finished(job, exemplars)
+    assert not is_finished(job, "other exemplars")
+    assert not is_finished(Job(jobs[1].config, job.folder), exemplars)
+    assert not is_finished(Job(job.config, folder / "nowhere"), exemplars)
+    with_outputs = replace(job, evaluate=True)
+    assert not is_finished(with_outputs, exemplars)
+    outputs_path(job.folder, "test").touch()
+    assert is_finished(with_outputs, exemplars)
+    outputs_path(job.folder, "test").unlink()
+    begun = Job(job.config, folder / "begun")
+    stop_at_evaluation(begun, 2)  # its checkpoint is that of the first of two epochs
+    assert not is_finished(begun, exemplars)
+
+
 def test_a_process_that_is_killed_has_failed(folder: Path, jobs: list[Job]) -> None:
     job = Job(jobs[0].config, folder / "work" / "killed")
-    events: list[Event] = []
+    events: list[RunEvent] = []
 
     def kill_the_first() -> None:
         while not (children := multiprocessing.active_children()):
@@ -137,7 +162,7 @@ def test_a_process_that_is_killed_has_failed(folder: Path, jobs: list[Job]) -> N
     killer.start()
     assert train_side_by_side([job], observe=lambda _, event: events.append(event)) == [job]
     killer.join()
-    assert events == [{"kind": "waiting"}, {"kind": "failed", "message": "the process ended with status -9."}]
+    assert events == [Waiting(), Failed("the process ended with status -9.")]
 
 
 def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:

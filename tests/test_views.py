@@ -16,12 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from exadec.api import Generation, Writer, load
+from exadec.api import Explanation, Generation, Writer, load
+from exadec.cli import app
 from exadec.config import VARIANTS, Config, CorpusConfig, ModelConfig, SearchConfig, TrainingConfig
 from exadec.corpus.readers import known_styles
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
+from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import bleu, compare, confidence_interval, rouge
+from exadec.training.checkpoint import Run
 from exadec.training.evaluation import Output, evaluate, read_outputs, score_style, write_outputs
 from exadec.training.trainer import train
 from exadec.views.coefficients import choose_adaptive, map_coefficients, project
@@ -85,7 +88,7 @@ def show(renderable: RenderableType, colour: bool = False) -> str:
 
 
 def generation(text: str, exemplar: str | None = None, similarity: float | None = None) -> Generation:
-    return Generation(text, 0.0, exemplar, similarity, [], [], None, None, None, [], 0)
+    return Generation(text, 0.0, exemplar, similarity, [], [], None, [], 0, lambda: Explanation(None, None))
 
 
 class Balance(HTMLParser):
@@ -323,23 +326,23 @@ def test_make_swap_writes_with_each_exemplar(writer: Writer, results: Results) -
     assert swap.generations[1].similarity is None
 
 
-def test_picked_swaps_are_the_same_every_time_and_show_three_styles(runs: list[Path]) -> None:
-    swaps = pick_swaps(runs[0])
+def test_picked_swaps_are_the_same_every_time_and_show_three_styles(writer: Writer) -> None:
+    swaps = pick_swaps(writer)
     assert len(swaps) == 3
     assert len({swap.source for swap in swaps}) == 3
     for swap in swaps:
         assert len({style_of(found.exemplar or "") for found in swap.generations}) == 3
-    again = pick_swaps(runs[0])
+    again = pick_swaps(load(writer.run.folder))
     assert [show(render_swap(swap)) for swap in again] == [show(render_swap(swap)) for swap in swaps]
 
 
 def test_a_model_without_exemplars_has_nothing_to_swap(runs: list[Path]) -> None:
     with pytest.raises(InputError, match="nothing to swap"):
-        pick_swaps(runs[1])
+        pick_swaps(load(runs[1]))
 
 
-def test_report_is_one_sound_file(runs: list[Path], tmp_path: Path) -> None:
-    swaps = [*pick_swaps(runs[0], count=1), Swap("source", [generation("alpha"), generation("beta")])]
+def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Path) -> None:
+    swaps = [*pick_swaps(writer, count=1), Swap("source", [generation("alpha"), generation("beta")])]
     out = write_report(compare_runs(runs), tmp_path / "new" / "report.html", swaps)
     assert out == tmp_path / "new" / "report.html"
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
@@ -366,6 +369,23 @@ def test_report_is_one_sound_file(runs: list[Path], tmp_path: Path) -> None:
 def test_report_is_the_same_every_time(runs: list[Path], tmp_path: Path) -> None:
     first, second = (write_report(compare_runs(runs), tmp_path / f"{name}.html").read_bytes() for name in "ab")
     assert first == second
+
+
+def test_a_report_loads_each_model_once(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Swaps, the map of λ and the count of parameters share it."""
+    loaded, load_model = [], Run.load_model
+
+    def count(run: Run) -> Seq2seq:
+        loaded.append(run.folder)
+        return load_model(run)
+
+    monkeypatch.setattr(Run, "load_model", count)
+    with pytest.raises(SystemExit) as end:
+        app(["report", *map(str, runs), "--out", str(tmp_path / "report.html")])
+    assert not end.value.code
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert all(part in page for part in ("Exemplar swaps", "principal component", "coefficients C"))
+    assert sorted(loaded) == sorted(runs)
 
 
 def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:

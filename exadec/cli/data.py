@@ -12,8 +12,8 @@ from rich.console import Console
 
 from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
 from exadec.corpus.record import SPLITS
-from exadec.display import Display
 from exadec.errors import InputError
+from exadec.views.progress import Display
 
 
 def prepare(config: ConfigFile, set_: Overrides = None) -> None:
@@ -64,7 +64,8 @@ def inspect(
 ) -> None:
     """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
     from exadec.corpus.prepare import corpus_folder
-    from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
+    from exadec.views.inspection import inspect_corpus, inspection_to_json
+    from exadec.views.inspection_tables import render_inspection
 
     if corpus.suffix in (".yaml", ".yml"):
         settings = load_config(corpus, set_)

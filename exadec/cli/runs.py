@@ -12,8 +12,8 @@ import typer
 
 from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
 from exadec.config import VARIANTS
-from exadec.display import Display
 from exadec.errors import InputError
+from exadec.views.progress import Display, RunsDisplay
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -62,7 +62,7 @@ def train(
     settings = [load_config(config, set_, name.strip()) for name in variant.split(",")]
     numbers = None if seeds is None else _whole_numbers(seeds)
     from exadec.training.distributed import is_first_process
-    from exadec.training.side_by_side import plan_jobs
+    from exadec.training.side_by_side import plan_jobs, train_side_by_side
     from exadec.training.trainer import Interrupted
     from exadec.training.trainer import train as run_train
 
@@ -74,9 +74,9 @@ def train(
     failed: list[Path] = []
     try:
         if len(jobs) > 1:
-            from exadec.demo import show_side_by_side
-
-            failed = [job.folder for job in show_side_by_side(jobs, at_once, resume, force, messages)]
+            with RunsDisplay(messages) as shown:
+                failed_jobs = train_side_by_side(jobs, at_once, resume, force, shown.follow, shown.report)
+            failed = [job.folder for job in failed_jobs]
         else:
             with Display(messages) as display:
                 run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
@@ -92,9 +92,10 @@ def train(
 
 def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
     from exadec.training.checkpoint import open_run
+    from exadec.training.events import Evaluated
 
     for folder in trained:
-        best = max(event["value"] for event in open_run(folder).metrics() if event["kind"] == "evaluation")
+        best = max(event.value for event in open_run(folder).metrics() if isinstance(event, Evaluated))
         say(f"{folder}: best {metric} on the development set {best:.2f}.")
     if len(trained) > 1:
         say("To compare them, run `exadec generate RUN --split test` for each, then:")

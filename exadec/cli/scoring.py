@@ -79,15 +79,12 @@ def report(
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
 ) -> None:
     """Compare runs: a table with intervals, and an HTML page with curves, examples and the map of λ."""
-    from exadec.training.checkpoint import open_run
-    from exadec.views.report import write_report
+    from exadec.views.report import choose_swaps, write_report
     from exadec.views.results import compare_runs, render_table
-    from exadec.views.swap import pick_swaps
 
-    adaptive = [run for run in runs if open_run(run).config.model.adaptive]
     results = compare_runs(runs, split)
     Console().print(render_table(results))
-    written = write_report(results, out, pick_swaps(adaptive[0]) if adaptive else [])
+    written = write_report(results, out, choose_swaps(results))
     say(f"Report: {written}")
 
 

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from exadec.cli.console import RunFolder, messages, say
 from exadec.corpus.record import SPLITS, decode_lines
-from exadec.display import Display
 from exadec.errors import InputError
+from exadec.views.progress import Display
 
 
 def generate(
@@ -81,15 +81,15 @@ def swap(
 
 
 def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
-    from exadec.training.evaluation import evaluate
+    from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, lambda done: display.report(f"writing for {split}", done))
+        outputs = evaluate(run, split, overrides, display.report)
     for output in outputs:
         print(output.text)
-    say(f"{run / f'{split}.outputs.jsonl'}: {len(outputs):,} texts with sources, exemplars and references.")
+    say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 
 def _stdin_lines() -> Iterator[str]:

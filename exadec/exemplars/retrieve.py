@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,14 @@ class ExemplarMap:
             raise InputError(f"{self.folder / name}: missing or damaged; run `exadec retrieve` again.") from None
 
 
+class Found(NamedTuple):
+    """What retrieval found for one new text."""
+
+    number: int | None
+    """The training instance whose target is the exemplar; None when no training source shares a word."""
+    similarity: float
+
+
 class Retriever:
     """Finds exemplars for texts that are not part of a corpus."""
 
@@ -65,14 +73,14 @@ class Retriever:
         self.index = open_index(corpus, config)
         self._groups: np.ndarray | None = None
 
-    def find(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
-        """For each source the target whose source is most similar, and the similarity; None when none shares a word.
+    def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
+        """For each source the training instance whose source is most similar.
 
-        With a group only the targets of that group are looked at: a house's own texts.
+        With a group only that group's instances are looked at: a house's own texts.
         """
         ids, similarities = self.index.search_many(sources, among=None if group is None else self._members(group))
         return [
-            (self.corpus.target(int(number)) if number >= 0 else None, float(similarity))
+            Found(int(number) if number >= 0 else None, float(similarity))
             for number, similarity in zip(ids[:, 0], similarities[:, 0], strict=True)
         ]
 

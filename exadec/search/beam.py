@@ -26,7 +26,7 @@ Step = Callable[[State, torch.Tensor], tuple[torch.Tensor, State]]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One way to say it."""
+    """One candidate text."""
 
     ids: list[int]
     """Words in extended ids, without begin and end symbols."""

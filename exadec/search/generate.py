@@ -3,34 +3,44 @@
 In: a model and batches. Out: the best hypotheses of each instance, in ids of the corpus.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from exadec.config import SearchConfig
-from exadec.corpus.prepare import Corpus
+from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
+from exadec.model.decoder import DecoderState
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, beam_search
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 
 
-def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> list[list[Hypothesis]]:
-    """The best hypotheses of each instance; copied unknown words get their ids of the corpus back."""
+class Searched(NamedTuple):
+    """What a search found, and what it started from."""
+
+    hypotheses: list[list[Hypothesis]]
+    """The best ones of each instance, best first."""
+    state: DecoderState
+    """The encoded batch, before the first word."""
+
+
+def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> Searched:
+    """Encode a batch once and search it; copied unknown words get their ids of the corpus back."""
     device = next(model.parameters()).device
     with torch.no_grad():
         state = model.encode(batch.to(device))
         found = beam_search(model.step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
     size = len(model.embedding.weight)
-    return [
+    restored = [
         [replace(hypothesis, ids=_restore(hypothesis.ids, unknown, size)) for hypothesis in hypotheses]
-        for hypotheses, unknown in zip(found, batch.unknown, strict=True)
+        for hypotheses, unknown in zip(found, batch.unknown.tolist(), strict=True)
     ]
+    return Searched(restored, state)
 
 
 def generate_split(
@@ -39,19 +49,21 @@ def generate_split(
     loader: Loader,
     config: SearchConfig,
     limit: int | None = None,
-    report: Callable[[int], None] = lambda done: None,
+    report: Report = silent,
 ) -> list[tuple[str, float]]:
     """(text, score) of the best hypothesis for the first `limit` instances of a split, in the split's order."""
     results: dict[int, tuple[str, float]] = {}
+    total = len(loader) if limit is None else min(limit, len(loader))
     was_training = model.training
     model.eval()
     for indices, batch in loader.search_batches(config.batch_size, limit):
-        for index, (best, *_) in zip(indices, search_batch(model, batch, config), strict=True):
+        found = search_batch(model, batch, config).hypotheses
+        for index, (best, *_) in zip(indices, found, strict=True):
             results[int(index)] = corpus.text(best.ids), best.score
-        report(len(results))
+        report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in range(len(results))]
 
 
-def _restore(ids: list[int], unknown: np.ndarray, size: int) -> list[int]:
-    return [number if number < size else int(unknown[number - size]) for number in ids]
+def _restore(ids: list[int], unknown: list[int], size: int) -> list[int]:
+    return [number if number < size else unknown[number - size] for number in ids]

@@ -4,7 +4,8 @@ In: a model and what training knows. Out: files from which the model can be load
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.seq2seq import Seq2seq
+from exadec.training.events import Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -47,10 +49,10 @@ class Run:
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         return model.eval().to(pick_device())
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Everything training wrote down, in order."""
-        lines = (self.folder / METRICS).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+    def metrics(self) -> list[Line]:
+        """The losses and scores that training wrote down, in order."""
+        path = self.folder / METRICS
+        return parse_lines(path.read_text(encoding="utf-8"), str(path))
 
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
@@ -72,7 +74,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
 
 
 def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
-    """Open a run, refusing a folder that is none. `overrides` may change how it searches: `search.key=value`."""
+    """Open a run folder; refuse any other. `overrides` may change how it searches: `search.key=value`."""
     for override in overrides:
         if not override.startswith("search."):
             raise InputError(f"a trained run can change its search.* settings only, but got {override!r}.")
@@ -109,18 +111,35 @@ def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: d
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and notes."""
+    with _opened(path) as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, _notes(file)  # noqa: SIM118
+
+
+def read_notes(path: Path) -> dict[str, Any]:
+    """The notes alone, without reading the tensors."""
+    with _opened(path) as file:
+        return _notes(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[safe_open]:
     if not path.is_file():
         raise InputError(f"{path}: no such checkpoint; the run was stopped before its first one.")
     try:
         with safe_open(path, framework="pt") as file:
-            notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
-            return {key: file.get_tensor(key) for key in file.keys()}, notes  # noqa: SIM118
+            yield file
     except (SafetensorError, KeyError):
         raise InputError(f"{path}: not a checkpoint of exadec, or damaged.") from None
 
 
+def _notes(file: safe_open) -> dict[str, Any]:
+    notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
+    return notes
+
+
 def _placeholder(config: Config, tensors: dict[str, torch.Tensor]) -> torch.Tensor | None:
-    """Stands for the vectors a run was trained with: the checkpoint holds them, their file is not needed again."""
+    """A placeholder for frozen word vectors: the checkpoint holds them, so their file is not needed."""
     if not config.model.freeze_embeddings:
         return None
     return torch.zeros_like(tensors["model.decoder.embedding.weight"])

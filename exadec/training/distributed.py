@@ -1,6 +1,6 @@
 """One run on several processes, which `torchrun` starts on one machine or on several.
 
-In: the environment that `torchrun` makes. Out: `Processes`, which share sums and decisions; one alone shares none.
+In: the environment that `torchrun` makes. Out: `Processes`: sums and decisions that all of them share.
 """
 
 import atexit
@@ -21,18 +21,18 @@ from torch.nn.parallel import DistributedDataParallel
 from exadec.errors import InputError
 
 _PATIENCE = timedelta(days=2)
-"""How long a process waits for another one: as long as it may take to prepare, retrieve or decode. It does not wait
-for the dead: a closed connection is noticed at once, and `torchrun` ends all processes when one has failed."""
+"""How long a process waits for another: long enough to prepare, retrieve or decode. It does not wait for one that
+died: a closed connection is noticed at once, and `torchrun` ends all processes when one has failed."""
 
 _LAST_WORDS = 5.0
-"""Seconds that are left to a process that has failed for saying why."""
+"""Seconds a failed process gets to print its error before the others exit."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """All processes of a run, as one of them sees them. The first one writes the run and decodes."""
+    """All processes of a run, seen from one of them. The first one writes the run's files and decodes."""
 
     rank: int = 0
     """The number of this process."""
@@ -45,40 +45,40 @@ class Processes:
         return self.rank == 0
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The same parameters, whose gradients become the mean over all processes in each backward pass."""
+        """Wrap a model so that each backward pass averages its gradients over all processes."""
         if self.count == 1:
             return model
         wrapped = DistributedDataParallel(model)
-        # It remembers where gradients were added before the model began to read source and exemplar side by side.
+        # It expects every gradient on the stream it was built on; the model reads source and exemplar on two streams.
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-        wrapped.broadcast_buffers = False  # training never changes them: sending them before each step would be in vain
+        wrapped.broadcast_buffers = False  # training never changes buffers: nothing to send before a step
         return wrapped
 
     def share(self, indices: np.ndarray) -> np.ndarray:
-        """This process's instances of a batch; where there are fewer than processes, -1: a row without words."""
-        own = indices[self.rank :: self.count]  # batches are sorted by length: so all have about the same work
+        """This process's instances of a batch. A process that gets none takes -1: a row without words."""
+        own = indices[self.rank :: self.count]  # batches are sorted by length: taking turns evens out the work
         return own if len(own) else np.array([-1])
 
     def add_up(self, values: torch.Tensor) -> None:
-        """Every process's values become the sum over all, in place."""
+        """Replace the values, in place, by their sum over all processes."""
         if self.count > 1:
             distributed.all_reduce(values)
 
     def any(self, here: bool) -> bool:
-        """Whether it is so in any process."""
-        found = torch.tensor([int(here)])  # on the CPU, so that no GPU is waited for
+        """Whether `here` is true in any process."""
+        found = torch.tensor([int(here)])  # on the CPU, so as not to wait for the GPU
         self.add_up(found)
         return bool(found)
 
     def gather(self, value: T) -> list[T]:
-        """Every process's value, in the order of their numbers."""
+        """Every process's value, in order of rank."""
         values = [value] * self.count
         if self.count > 1:
             distributed.all_gather_object(values, value)
         return values
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What the first process makes while the others wait."""
+        """Run `make` on rank 0, and return its result on every process."""
         made: list[T | None] = [None]
         with self.together():
             if self.is_first:
@@ -88,9 +88,9 @@ class Processes:
         return made[0]  # type: ignore[return-value]
 
     def in_turn(self, make: Callable[[], T]) -> T:
-        """Everyone's own, made by the first process first, then by one on each other machine, then by the rest.
+        """Run `make` on rank 0, then on one process of each other machine, then on the rest.
 
-        What is kept in files is so made once, whether the machines share a disk or not, and only opened by the rest.
+        So files are made once, whether the machines share a disk or not; the other processes only open them.
         """
         made: list[T] = []
         turn = 0 if self.is_first else 1 if self.local_rank == 0 else 2
@@ -102,7 +102,7 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Come out of the block when all have; when it fails in one, which then says why, the others end silently."""
+        """Leave the block when all processes have. If one fails, it says why and the others exit silently."""
         try:
             yield
         except BaseException:
@@ -118,7 +118,7 @@ ALONE = Processes()
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
-    """The processes that `torchrun` has started with this one; this one alone where it was started otherwise."""
+    """The processes that `torchrun` has started; this one alone when it was started without it."""
     if count_processes() == 1:
         yield ALONE
         return
@@ -127,7 +127,7 @@ def join_processes() -> Iterator[Processes]:
         _choose_gpu(processes.local_rank)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_PATIENCE)
-        atexit.register(distributed.destroy_process_group)  # not before: a group cannot be left and joined again
+        atexit.register(distributed.destroy_process_group)  # only then: a group cannot be left and joined again
     try:
         yield processes
     except BaseException:

@@ -4,12 +4,12 @@ In: a model and a split. Out: every output beside its source, exemplar and refer
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from exadec.config import SearchConfig
-from exadec.corpus.prepare import Corpus
+from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
 from exadec.errors import InputError
@@ -24,7 +24,7 @@ from exadec.training.checkpoint import open_corpus, open_run
 
 @dataclass(frozen=True)
 class Output:
-    """One generated text and all it can be judged by."""
+    """One generated text, and what it is judged by."""
 
     uid: str
     source: str
@@ -33,9 +33,9 @@ class Output:
     references: tuple[str, ...]
     text: str
     score: float
-    """log p over the length penalty, of the model's own making."""
+    """The model's own score: log p over the length penalty."""
     table: tuple[tuple[str, str], ...] | None = None
-    """What the source was before it was linearised, for scores that ask the table."""
+    """The table that the source was made from, for scores that use it."""
 
 
 def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
@@ -57,7 +57,7 @@ def decode_split(
     split: str,
     search: SearchConfig,
     limit: int | None = None,
-    report: Callable[[int], None] = lambda done: None,
+    report: Report = silent,
 ) -> list[Output]:
     """Write a text for each of the first `limit` instances of a split."""
     loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
@@ -66,18 +66,16 @@ def decode_split(
     outputs = []
     for index, ((text, score), record) in enumerate(zip(texts, corpus.records(split), strict=False)):
         found = int(loader.exemplar_index[index])
-        exemplar = corpus.text(loader.exemplar_targets[found]) if found >= 0 else None
-        similarity = float(similarities[index])
         outputs.append(
             Output(
-                record.uid,
-                record.source,
-                exemplar,
-                similarity,
-                record.scoring_references(),
-                text,
-                score,
-                record.table,
+                uid=record.uid,
+                source=record.source,
+                exemplar=corpus.text(loader.exemplar_targets[found]) if found >= 0 else None,
+                similarity=float(similarities[index]),
+                references=record.scoring_references(),
+                text=text,
+                score=score,
+                table=record.table,
             )
         )
     return outputs
@@ -87,7 +85,7 @@ def evaluate(
     folder: Path | str,
     split: str = "test",
     overrides: Sequence[str] = (),
-    report: Callable[[int], None] = lambda done: None,
+    report: Report = silent,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
@@ -99,8 +97,13 @@ def evaluate(
     if exemplars.hash != run.facts["exemplars"]:
         raise InputError(f"{exemplars.folder}: the exemplars have changed since run {run.folder} was trained.")
     outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
-    write_outputs(run.folder / f"{split}.outputs.jsonl", outputs)
+    write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
+
+
+def outputs_path(folder: Path, split: str) -> Path:
+    """Where `evaluate` writes the outputs of a run on a split."""
+    return folder / f"{split}.outputs.jsonl"
 
 
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:

@@ -1,6 +1,6 @@
 """One card for several processes at the same time.
 
-In: a machine that has NVIDIA's Multi-Process Service. Out: while it is open, processes started share the card's units.
+In: a machine that has NVIDIA's Multi-Process Service. Out: processes started meanwhile share the card's units.
 """
 
 import os
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 _CONTROL = "nvidia-cuda-mps-control"
 _FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 
-# Keeps the service until its own input ends: when we close it, or when this process is gone, in whatever way.
+# Runs the service until its stdin closes: when we close it, or when this process dies, however it does.
 _KEEPER = f"""
 trap 'rm -r "$CUDA_MPS_PIPE_DIRECTORY"' EXIT
 {_CONTROL} -d > /dev/null 2>&1 || exit 1
@@ -23,7 +23,7 @@ cat > /dev/null
 echo quit | {_CONTROL}
 """
 
-# Takes hold of the card as torch would, without the seconds that importing torch takes.
+# Opens the card as torch would, without the seconds it takes to import torch.
 _PROBE = """
 import ctypes, sys
 driver = ctypes.CDLL("libcuda.so.1")
@@ -34,16 +34,16 @@ sys.exit(driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(contex
 
 @contextmanager
 def shared_card() -> Iterator[bool]:
-    """Run the service for the processes started meanwhile, and say whether it runs.
+    """Run the service for processes started inside the block; yield whether it works.
 
-    Without it the driver gives the card to one process at a time. The service is ours alone: its folder is a temporary
-    one. Where somebody has set up a service already, that one is left to do its work.
+    Without it the driver gives the card to one process at a time. Our service has a temporary folder of its own. Where
+    one is set up already, it is used as it is, and none is started.
     """
     if shutil.which(_CONTROL) is None or any(name in os.environ for name in _FOLDERS):
         yield False
         return
     settings = dict.fromkeys(_FOLDERS, tempfile.mkdtemp(prefix="exadec-mps-"))
-    # The service would number anew the cards it may see, and its processes choose among those once more.
+    # Otherwise it would apply twice: the service renumbers the cards it sees, and its clients choose among those.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | settings
     keeper = subprocess.Popen(
         ["sh", "-c", _KEEPER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -51,7 +51,7 @@ def shared_card() -> Iterator[bool]:
     )  # fmt: skip
     assert keeper.stdin is not None
     assert keeper.stdout is not None
-    # In some containers the service starts, but refuses everybody.
+    # In some containers the service starts, but refuses every client.
     works = keeper.stdout.readline() == b"started\n" and _can_use_card(settings)
     try:
         if works:

@@ -23,11 +23,12 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import pick_device
 from exadec.textmetrics.metrics import require_steering
-from exadec.training.checkpoint import LAST, METRICS, open_run, read_checkpoint
+from exadec.training.checkpoint import LAST, METRICS, open_run, read_notes
 from exadec.training.distributed import count_processes
-from exadec.training.evaluation import evaluate
+from exadec.training.evaluation import evaluate, outputs_path
+from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
-from exadec.training.trainer import Event, Interrupted, deferred_interrupt, train
+from exadec.training.trainer import Interrupted, deferred_interrupt, train
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a card, when the caller does not say how many."""
@@ -42,16 +43,15 @@ class Job:
     config: Config
     folder: Path
     evaluate: bool = False
-    """Whether the test set is written after training."""
+    """Whether to decode the test set after training."""
 
     @property
     def name(self) -> str:
         return self.folder.name
 
 
-Observer = Callable[[Job, Event], None]
-"""Is told the events of each job: `waiting`, those of training, and `finished`, `failed` (with its message) or
-`interrupted` at the end."""
+Observer = Callable[[Job, RunEvent], None]
+"""Told each job's events: `Waiting`, those of training, and at the end `Finished`, `Failed` or `InterruptedRun`."""
 
 
 def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
@@ -83,7 +83,7 @@ def train_side_by_side(
     _refuse_impossible(jobs, at_once, replace=resume or force)
     waiting = _find_unfinished(jobs, resume, observe, report)
     cores, on_gpu = os.cpu_count() or 1, pick_device().type == "cuda"
-    # Of all jobs, not of those still waiting: a run that is resumed has the threads, and so the sums, it had before.
+    # Count all jobs, not only those still waiting: with other threads than before, a resumed run would sum differently.
     at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if on_gpu else cores, len(jobs)))
     threads = max(1, cores // at_once)
     failed, told = list[Job](), set[str]()
@@ -101,18 +101,18 @@ def train_side_by_side(
             for channel in [channel for channel in running if channel in ready]:
                 job, process = running[channel]
                 event = _receive(channel, process)
-                if event["kind"] == "message":
-                    if event["text"] not in told:  # what is true of one run is mostly true of all
-                        logger.log(event["level"], event["text"])
-                    told.add(event["text"])
+                if isinstance(event, Message):
+                    if event.text not in told:  # most messages concern all runs: log each once
+                        logger.log(event.level, event.text)
+                    told.add(event.text)
                     continue
-                if event["kind"] in ("finished", "failed", "interrupted"):
+                if isinstance(event, Finished | Failed | InterruptedRun):
                     del running[channel]
                     channel.close()
                     process.join()
-                if event["kind"] == "failed":
+                if isinstance(event, Failed):
                     failed.append(job)
-                elif event["kind"] == "interrupted":
+                elif isinstance(event, InterruptedRun):
                     interrupted.set()
                 observe(job, event)
     if interrupted.is_set():
@@ -140,35 +140,35 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
 
 
 def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, report: Report) -> list[Job]:
-    """Prepare and retrieve once for all, so that no two processes do it at the same time, then see what is missing."""
+    """Prepare and retrieve once, so that no two processes do it at the same time, then see which runs are missing."""
     hashes: dict[object, str] = {}
     unfinished = []
     for job in jobs:
         inputs = (job.config.folder, job.config.corpus, job.config.exemplars)
         if inputs not in hashes:
             hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
-        if resume and _is_finished(job, hashes[inputs]):
-            observe(job, {"kind": "finished"})
+        if resume and is_finished(job, hashes[inputs]):
+            observe(job, Finished())
         else:
-            observe(job, {"kind": "waiting"})
+            observe(job, Waiting())
             unfinished.append(job)
     return unfinished
 
 
-def _is_finished(job: Job, exemplars: str) -> bool:
-    """Whether this very training has come to its end; a run of other inputs is left to `train`, which refuses it."""
-    if not (job.folder / LAST).is_file() or (job.evaluate and not (job.folder / "test.outputs.jsonl").is_file()):
+def is_finished(job: Job, exemplars: str) -> bool:
+    """Whether a job has come to its end, with this configuration and the exemplars that have this hash."""
+    if not (job.folder / LAST).is_file() or (job.evaluate and not outputs_path(job.folder, "test").is_file()):
         return False
     run = open_run(job.folder)
     if run.config != job.config or run.facts["exemplars"] != exemplars:
         return False
-    position = read_checkpoint(job.folder / LAST)[1]["position"]
+    position = read_notes(job.folder / LAST)["position"]
     return bool(position["done"]) or position["epoch"] >= job.config.training.epochs
 
 
 @contextmanager
 def _terminating(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
-    """Leave no process behind when something goes wrong in this one, or Ctrl-C comes a second time."""
+    """Leave no process behind after an error in this one, or after a second Ctrl-C."""
     try:
         yield
     finally:
@@ -189,11 +189,11 @@ def _start(job: Job, resume: bool, force: bool, threads: int) -> tuple[Connectio
 
 @contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """A process started inside is not interrupted while it imports: Ctrl-C waits until `_work` can take it."""
+    """Keep Ctrl-C from a process that is started inside until its `_work` can handle it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # `start` would do it, and let go of the signal as it does
+    resource_tracker.ensure_running()  # `start` would do it, and unblock the signal on the way
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -201,53 +201,53 @@ def _held_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _receive(channel: Connection, process: BaseProcess) -> Event:
+def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
     try:
-        event: Event = channel.recv()
-    except (EOFError, OSError):  # killed, for want of memory perhaps: it could not say so itself
+        event: RunEvent | Message = channel.recv()
+    except (EOFError, OSError):  # killed, perhaps for lack of memory, before it could say so
         process.join()
-        event = {"kind": "failed", "message": f"the process ended with status {process.exitcode}."}
+        event = Failed(f"the process ended with status {process.exitcode}.")
     return event
 
 
 def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection) -> None:
-    """What a process does: train one run, and say how it goes."""
+    """The work of one process: train a run, and send its events."""
     try:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         torch.set_num_threads(threads)
         _forward_messages(channel)
-        # A run that was stopped before its first checkpoint has nothing to go on from, and starts again.
+        # A run that was stopped before its first checkpoint starts again.
         empty = (job.folder / METRICS).is_file() and not (job.folder / LAST).is_file()
         go_on = resume and job.folder.exists() and not empty
         train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
         if job.evaluate:
             evaluate(job.folder)
-        channel.send({"kind": "finished"})
+        channel.send(Finished())
     except (Interrupted, KeyboardInterrupt):
-        channel.send({"kind": "interrupted"})
-    except BrokenPipeError:  # nobody listens any more: whoever started this process is gone
+        channel.send(InterruptedRun())
+    except BrokenPipeError:  # the process that started this one is gone
         pass
     except (InputError, OSError) as error:
-        channel.send({"kind": "failed", "message": str(error)})
+        channel.send(Failed(str(error)))
     except Exception:
-        channel.send({"kind": "failed", "message": traceback.format_exc().rstrip()})
-    os._exit(0)  # taking torch down by the rules costs a second, in which the next run has to wait
+        channel.send(Failed(traceback.format_exc().rstrip()))
+    os._exit(0)  # an orderly exit of torch takes a second, and the next run would wait for it
 
 
 def _forward_messages(channel: Connection) -> None:
-    logging.getLogger(prepare.__module__).disabled = True  # preparation has said it before
+    logging.getLogger(prepare.__module__).disabled = True  # the parent has logged preparation already
     package = logging.getLogger("exadec")
     package.addHandler(_Forward(channel))
     package.setLevel(logging.INFO)
 
 
 class _Forward(logging.Handler):
-    """What the library has to say in a process, for the one that has the terminal."""
+    """Sends a process's log messages to the parent, which has the terminal."""
 
     def __init__(self, channel: Connection):
         super().__init__()
         self.channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.channel.send({"kind": "message", "level": record.levelno, "text": record.getMessage()})
+        self.channel.send(Message(record.levelno, record.getMessage()))

@@ -3,7 +3,7 @@
 In: a configuration. Out: a run folder with the best weights, a checkpoint to go on from, and `metrics.jsonl`.
 """
 
-import json
+import logging
 import math
 import shutil
 import signal
@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,13 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
+from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device
+from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.strict_yaml import require_choice
 from exadec.textmetrics import Score
 from exadec.textmetrics.metrics import require_steering, score_all
 from exadec.training.checkpoint import (
@@ -42,14 +45,16 @@ from exadec.training.checkpoint import (
 )
 from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import decode_split
+from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
+
+logger = logging.getLogger(__name__)
 
 LOG_EVERY = 25
 """Steps between two lines of training loss."""
 
-Event = dict[str, Any]
-Observer = Callable[[Event], None]
+Observer = Callable[[TrainingEvent], None]
 
 
 @dataclass
@@ -80,23 +85,26 @@ def train(
 ) -> Run:
     """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped.
 
-    Processes that `torchrun` has started train it together; `observe` is then told by the first of them alone.
+    Under `torchrun` all processes train it together, and only the first one calls `observe`.
     """
     folder = Path(folder)
     with join_processes() as processes:
         processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count))
+        precision = choose_precision(config.training.precision, pick_device())
+        chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
         corpus, exemplars = processes.in_turn(lambda: _prepare(config, report))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
         # Before the run's folder is made, so that a failure leaves none.
         model = build_model(config, corpus).to(pick_device())
-        precision = choose_precision(config.training.precision, pick_device())
-        model.backend = choose_backend(config.training.backend, pick_device(), precision, config.model)
+        model.backend = chosen.backend
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # the weights are the same, the dropout is not
         facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
         run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars, facts))
+        if processes.is_first:
+            logger.info("%s: %s", run.folder, chosen.message)
         trainer = Trainer(run, model, corpus, exemplars, observe, processes)
         if resume:
             trainer.restore()
@@ -125,8 +133,8 @@ class Trainer:
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words of all processes since the last line of metrics."""
-        self.pending: deque[tuple[Event, torch.Tensor, torch.cuda.Event | None]] = deque()
-        """Lines of loss that the device has not come to yet."""
+        self.pending: deque[tuple[LossLine, torch.Tensor, torch.cuda.Event | None]] = deque()
+        """Lines of loss whose values the GPU has not computed yet."""
         self.rate = math.nan
         precision = choose_precision(self.config.precision, self.device)
         clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
@@ -136,14 +144,8 @@ class Trainer:
             self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), rows)
 
     def run_epochs(self) -> None:
-        self.observe(
-            {
-                "kind": "start",
-                "parameters": count_parameters(self.model),
-                "cell": explain_cell(self.run.config.model),
-                "total_steps": self.total_steps(),
-            }
-        )
+        cell = explain_cell(self.run.config.model)
+        self.observe(Started(count_parameters(self.model), cell, self.total_steps()))
         with deferred_interrupt() as interrupted:
             while self.position.epoch < self.config.epochs and not self.position.done:
                 self._run_epoch(interrupted)
@@ -182,8 +184,8 @@ class Trainer:
         self.stepper(self.processes.share(indices))
 
     def _log_loss(self, rate: float, batches: int) -> None:
-        """Ask for the loss; its line is written when the device has come that far, and the host does not wait."""
-        line = self._line(batches, {"kind": "loss", "learning_rate": rate})
+        """Request the loss without waiting for the GPU; its line is written once the value is there."""
+        line = LossLine(rate, *self._place(batches), loss=math.nan)
         done = None
         if self.device.type == "cuda":
             done = torch.cuda.Event()
@@ -199,8 +201,8 @@ class Trainer:
             if done is not None:
                 done.synchronize()
             total, words = losses.tolist()
-            self._refuse_divergence(math.isfinite(total), line["step"])
-            self._write({**line, "loss": total / words})
+            self._refuse_divergence(math.isfinite(total), line.step)
+            self._write(replace(line, loss=total / words))
 
     def _refuse_divergence(self, is_finite: bool, step: int) -> None:
         if not is_finite:
@@ -210,13 +212,12 @@ class Trainer:
             )
 
     def _evaluate(self, batches: int) -> None:
-        """Decode the development set, keep the best weights, and stop when patience is at its end."""
+        """Decode the development set, keep the best weights, and stop when patience runs out."""
         self._write_losses(wait=True)
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
         score = self.processes.from_first(self._score)
-        event = {"kind": "evaluation", "metric": score.name, "value": score.value, "signature": score.signature}
-        self._write(self._line(batches, event))
+        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches)))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -232,18 +233,18 @@ class Trainer:
         (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
         return score
 
-    def _line(self, batches: int, event: Event) -> Event:
-        """Add where and when to an event."""
+    def _place(self, batches: int) -> tuple[int, float, float]:
+        """Step, epoch and seconds, as they stand in a line of metrics."""
         position = self.position
         epoch = round(position.epoch + position.batch / batches, 4)
-        return {**event, "step": position.step, "epoch": epoch, "seconds": round(position.seconds, 3)}
+        return position.step, epoch, round(position.seconds, 3)
 
-    def _write(self, event: Event) -> None:
-        """Make an event a line of metrics."""
+    def _write(self, event: Line) -> None:
+        """Append an event to `metrics.jsonl` and tell the observer."""
         if not self.processes.is_first:
             return
         with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+            file.write(format_line(event) + "\n")
         self.observe(event)
 
     def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
@@ -261,7 +262,7 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 extra[f"adam.{key}.{name}"] = value
-        with self.processes.together():  # nobody goes away before it is written
+        with self.processes.together():  # no process may exit before it is written
             self._write_weights(LAST, extra)
 
     def _random_states(self) -> dict[str, torch.Tensor]:
@@ -278,7 +279,7 @@ class Trainer:
         self._save()
 
     def restore(self) -> None:
-        """Go back to the last checkpoint; lines of metrics written after it are dropped."""
+        """Go back to the last checkpoint, and drop the lines of metrics that were written after it."""
         tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
@@ -287,15 +288,17 @@ class Trainer:
                 key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.losses.copy_(tensors["losses"])
-        for name in self._random_states().keys() & tensors.keys():  # a process that was not there before has none
+        for name in self._random_states().keys() & tensors.keys():  # a process that is new has none
             if name.startswith("random.cuda"):
                 torch.cuda.set_rng_state(tensors[name], self.device)
             else:
                 torch.set_rng_state(tensors[name])
         if not self.processes.is_first:
             return
-        kept = [event for event in self.run.metrics() if event["step"] <= self.position.step]
-        (self.run.folder / METRICS).write_text("".join(json.dumps(event) + "\n" for event in kept), "utf-8")
+        path = self.run.folder / METRICS
+        kept = keep_until(path.read_text(encoding="utf-8"), self.position.step)
+        with replacing(path) as draft:
+            draft.write_text(kept, encoding="utf-8")
 
 
 def build_model(config: Config, corpus: Corpus) -> Seq2seq:
@@ -310,6 +313,7 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
 def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
     training = config.training
     require_steering(training.metric)
+    require_choice(config.model.cell, CELLS, "model.cell")
     if training.precision == "bfloat16" and pick_device().type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     if training.batch_size % processes:

@@ -4,19 +4,20 @@ In: an adaptive run and its outputs. Out: a `CoefficientMap`: one point in the p
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import known_styles
-from exadec.corpus.vocabulary import UNK, PieceTable
+from exadec.corpus.vocabulary import UNK
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
 from exadec.loading.batch import Instance, collate
-from exadec.training.checkpoint import Run, open_corpus
-from exadec.training.evaluation import Output
+from exadec.model.seq2seq import Seq2seq
+from exadec.training.checkpoint import open_corpus
 from exadec.views.results import System
 
 OTHER = "other"
@@ -27,7 +28,7 @@ _BATCH = 64
 
 @dataclass(frozen=True)
 class CoefficientMap:
-    """λ of a split's exemplars, seen from where they differ most."""
+    """λ of a split's exemplars, projected onto the plane in which they differ most."""
 
     points: np.ndarray
     """(N, 2): projection on the first two principal components."""
@@ -51,12 +52,20 @@ def choose_adaptive(systems: Sequence[System]) -> System | None:
 
 def map_coefficients(system: System, split: str) -> CoefficientMap:
     """Project λ of the split's distinct exemplars to the plane."""
-    labels_by_text, meaning = _label_exemplars(system.run, system.outputs, split)
-    exemplars = list(labels_by_text)[:_MOST_POINTS]
-    if len(exemplars) < 3:
-        raise InputError(f"{system.run.folder}: a map needs at least 3 different exemplars, but has {len(exemplars)}.")
-    coefficients = read_coefficients(system.run, exemplars)
-    labels = [label for label in map(labels_by_text.__getitem__, exemplars) if label is not None]
+    run = system.run
+    corpus = open_corpus(run)
+    indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
+    # Several training targets may be the same text: the first one stands for all.
+    numbers: dict[str, int] = {}
+    for output, index in zip(system.outputs, indices.tolist(), strict=False):
+        if output.exemplar is not None:
+            numbers.setdefault(output.exemplar, index)
+    numbers = dict(list(numbers.items())[:_MOST_POINTS])
+    if len(numbers) < 3:
+        raise InputError(f"{run.folder}: a map needs at least 3 different exemplars, but has {len(numbers)}.")
+    labels, meaning = _label_exemplars(corpus, numbers)
+    targets = corpus.targets("train")
+    coefficients = read_coefficients(system.model, [targets[number] for number in numbers.values()])
     agreement = chance = None
     if labels:
         agreement, chance = _neighbour_agreement(coefficients, labels)
@@ -65,22 +74,19 @@ def map_coefficients(system: System, split: str) -> CoefficientMap:
     return CoefficientMap(points, explained, labels, meaning, agreement, chance)
 
 
-def read_coefficients(run: Run, exemplars: Sequence[str]) -> np.ndarray:
-    """(N, R) or, with coefficients per gate, (N, G·R): λ of each exemplar."""
-    model = run.load_model()
-    table, copies = PieceTable(run.vocabulary), run.config.model.attend_exemplar
+def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.ndarray:
+    """(N, R) or, with coefficients per gate, (N, G·R): λ of each exemplar, given as ids of the corpus."""
+    size, copies = len(model.embedding.weight), model.config.attend_exemplar
     rows = []
     for start in range(0, len(exemplars), _BATCH):
-        instances = []
-        for text in exemplars[start : start + _BATCH]:
-            ids = table.encode(run.segmenter.segment(text)[: run.config.corpus.max_target]) or [UNK]
-            # λ does not depend on the source, but a batch has one.
-            instances.append(Instance(np.array([UNK]), np.array(ids), np.array([], np.int64)))
+        # λ does not depend on the source, but a batch has one.
+        instances = [
+            Instance(np.array([UNK]), ids, np.array([], np.int64)) for ids in exemplars[start : start + _BATCH]
+        ]
         with torch.no_grad():
-            batch = collate(instances, len(run.vocabulary), copies).to(next(model.parameters()).device)
+            batch = collate(instances, size, copies).to(next(model.parameters()).device)
             lam = model.exemplar_coefficients(batch)
-        if lam is None:
-            raise InputError(f"{run.folder}: the model does not adapt, so it has no coefficients.")
+        assert lam is not None, "a model that does not adapt has no coefficients"
         rows.append(lam.flatten(1).cpu().numpy())
     return np.concatenate(rows).astype(np.float64)
 
@@ -97,24 +103,15 @@ def project(rows: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     return points, (first, second)
 
 
-def _label_exemplars(run: Run, outputs: Sequence[Output], split: str) -> tuple[dict[str, str | None], str]:
-    """Each distinct exemplar with its label, and what the label means."""
-    styles = known_styles(run.config.corpus)
+def _label_exemplars(corpus: Corpus, numbers: Mapping[str, int]) -> tuple[list[str], str]:
+    """Each exemplar's label, and what a label means; no labels when those of some exemplars are unknown."""
+    styles = known_styles(corpus.config)
     if styles is not None:
-        texts = [output.exemplar for output in outputs if output.exemplar is not None]
-        return {text: styles.style_of(text) or "none" for text in texts}, "house style"
-    corpus = open_corpus(run)
-    indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
-    wanted = set(indices.tolist())
+        return [styles.style_of(text) or "none" for text in numbers], "house style"
+    wanted = set(numbers.values())
     groups = {i: record.group for i, record in enumerate(corpus.records("train")) if i in wanted}
-    labelled = {
-        output.exemplar: groups[int(index)]
-        for output, index in zip(outputs, indices, strict=False)
-        if output.exemplar is not None
-    }
-    if any(group is None for group in labelled.values()):
-        labelled = dict.fromkeys(labelled)
-    return labelled, "group"
+    labels = [group for group in (groups[number] for number in numbers.values()) if group is not None]
+    return labels if len(labels) == len(numbers) else [], "group"
 
 
 def _keep_frequent(labels: Sequence[str]) -> list[str]:

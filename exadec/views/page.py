@@ -1,6 +1,6 @@
 """Blocks of HTML.
 
-In: results, swaps, outputs. Out: HTML text in which everything that comes from data is escaped.
+In: results, swaps, outputs, an inspection. Out: HTML text in which everything that comes from data is escaped.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,9 @@ from html import escape
 
 from exadec.corpus.readers import KnownStyles
 from exadec.training.evaluation import Output, follows_style
-from exadec.views.plots import looks_of
+from exadec.views.inspection import Inspection
+from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
+from exadec.views.plots import looks_of, plot_histograms
 from exadec.views.results import (
     MAIN,
     STYLE,
@@ -162,3 +164,27 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def details(summary: str, inner: str) -> str:
     """A block to unfold. `inner` is HTML."""
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
+
+
+def inspection_block(inspection: Inspection) -> str:
+    """A corpus: the tables of its inspection, and histograms of lengths and of similarities."""
+    rows = [[first.replace("  ", "\u2003"), *cells] for first, *cells in fact_rows(inspection)]
+    blocks = [
+        f"<p><code>{escape(str(inspection.folder))}</code>: {describe_vocabulary(inspection)}.</p>",
+        plain_table(["", *inspection.splits], rows),
+    ]
+    (_, sources), (_, targets), *similarity = histogram_rows(inspection)
+    panels = [("Source length in pieces", sources[0]), ("Target length in pieces", targets[0])]
+    caption = "How many training instances have sources and targets of these lengths, after cutting."
+    blocks.append(figure_block(plot_histograms(panels, "Histogram of lengths"), "Lengths", caption))
+    if inspection.audit is None:
+        blocks.append(f"<p>Exemplars: {escape(inspection.note)}</p>")
+    for _, shapes in similarity:
+        blocks.insert(2, f'<p class="soft"><small>{escape(SEEN)}</small></p>')
+        caption = "Cosine between the source and its exemplar’s own source, over the instances that have an exemplar."
+        drawn = plot_histograms(list(zip(inspection.splits, shapes, strict=True)), "Histogram of similarities")
+        blocks.append(figure_block(drawn, "Similarity of exemplars", caption))
+    if inspection.copying:
+        blocks.append("<p>ROUGE F1 of copying the exemplar as it is, in all and by quarters of similarity.</p>")
+        blocks.append(plain_table(*copy_rows(inspection)))
+    return f"<h2>Data</h2>{''.join(blocks)}"

@@ -1,11 +1,11 @@
 """Figures.
 
-In: systems with their outputs and metrics, maps of coefficients. Out: SVG text that can stand in a page or in a file.
+In: systems with outputs and metrics, maps of coefficients, distributions. Out: SVG text for a page or for a file.
 """
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -16,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import confidence_interval, mean_score
+from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
 from exadec.views.results import MAIN, System
 
@@ -29,7 +31,8 @@ _LABEL_COLOURS = (
 )  # fmt: skip
 _LABEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_INK, _FAINT = "#333333", "#d9d9d9"
+_INK, _FAINT, _AXIS = "#333333", "#d9d9d9", "#999999"
+_BARS = _VARIANT_COLOURS["adadec"]
 _MOST_BINS = 8
 _PER_BIN = 25
 
@@ -41,7 +44,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.edgecolor": "#999999",
+    "axes.edgecolor": _AXIS,
     "axes.labelcolor": _INK,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
@@ -91,11 +94,12 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
         losses, scores = figure.subplots(1, 2)
         ends, metrics = [], []
         for system, look in zip(systems, looks_of(systems), strict=True):
-            rows = system.run.metrics()
-            steps, values = _series(rows, "loss", "loss")
-            losses.plot(steps, values, color=look.colour, linewidth=1.4)
-            steps, values = _series(rows, "evaluation", "value")
-            metrics += [row["metric"] for row in rows if row["kind"] == "evaluation"]
+            events = system.run.metrics()
+            lines = [event for event in events if isinstance(event, LossLine)]
+            losses.plot([line.step for line in lines], [line.loss for line in lines], color=look.colour, linewidth=1.4)
+            evaluations = [event for event in events if isinstance(event, Evaluated)]
+            steps, values = [event.step for event in evaluations], [event.value for event in evaluations]
+            metrics += [event.metric for event in evaluations]
             scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
             if values:
                 ends.append((values[-1], system.name, look.colour))
@@ -167,6 +171,39 @@ def plot_coefficients(mapped: CoefficientMap) -> str:
         return _render(figure, "coefficients", "Map of the coefficients of the exemplars")
 
 
+def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:
+    """One histogram beside the other. Written as SVG by hand: each bar has a tooltip, which matplotlib cannot make."""
+    width, height, gap = 691, 150, 24
+    across = (width - gap * (len(panels) - 1)) / len(panels)
+    drawn = "".join(
+        f'<g transform="translate({number * (across + gap):.1f} 0)">{_draw_panel(title, shape, across)}</g>'
+        for number, (title, shape) in enumerate(panels)
+    )
+    return (
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {width} {height}" '
+        f'xmlns="http://www.w3.org/2000/svg" font-size="10" fill="{_INK}">{drawn}</svg>'
+    )
+
+
+def _draw_panel(title: str, shape: Distribution | None, across: float) -> str:
+    top, bottom = 24, 130
+    parts = [f'<text x="0" y="11" font-size="11" font-weight="bold">{escape(title)}</text>']
+    if shape is None:
+        return f'{parts[0]}<text x="0" y="{top + 12}">none</text>'
+    bar = across / len(shape.counts)
+    for number, count in enumerate(shape.counts):
+        tall = (bottom - top) * count / max(shape.counts)
+        label = f"{shape.edges[number]:g} to {shape.edges[number + 1]:g}: {count:,}"
+        parts.append(
+            f'<rect x="{number * bar + 0.5:.1f}" y="{bottom - tall:.1f}" width="{bar - 1:.1f}" height="{tall:.1f}" '
+            f'fill="{_BARS}"><title>{label}</title></rect>'
+        )
+    parts.append(f'<path d="M0 {bottom}H{across:.1f}" stroke="{_AXIS}"/>')
+    for place, anchor, edge in ((0.0, "start", shape.edges[0]), (across, "end", shape.edges[-1])):
+        parts.append(f'<text x="{place:.1f}" y="{bottom + 13}" text-anchor="{anchor}">{edge:g}</text>')
+    return "".join(parts)
+
+
 def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[float], list[float]]:
     """Mean similarity, mean score and the ends of its interval, for bins that hold equally many instances."""
     similarities = np.array([output.similarity for output in system.outputs])
@@ -181,11 +218,6 @@ def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[fl
         lows.append(low)
         highs.append(high)
     return centres, means, lows, highs
-
-
-def _series(rows: Iterable[dict[str, float]], kind: object, value: str) -> tuple[list[float], list[float]]:
-    chosen = [row for row in rows if row["kind"] == kind]
-    return [row["step"] for row in chosen], [row[value] for row in chosen]
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:

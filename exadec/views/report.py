@@ -11,14 +11,15 @@ from string import Template
 
 import numpy as np
 
+from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison
 from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
-from exadec.views.inspection import inspect_corpus, inspection_html
-from exadec.views.page import details, figure_block, plain_table, sample_cards, score_table, swap_card
+from exadec.views.inspection import inspect_corpus
+from exadec.views.page import details, figure_block, inspection_block, plain_table, sample_cards, score_table, swap_card
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.results import (
     MAIN,
@@ -28,7 +29,7 @@ from exadec.views.results import (
     describe_majority,
     format_difference_range,
 )
-from exadec.views.swap import Swap
+from exadec.views.swap import Swap, pick_swaps
 
 SAMPLES = 8
 _SEED = 2019
@@ -40,6 +41,12 @@ _EXPLANATION = (
     "does both."
 )
 _TICKS = " A tick says that an output is in its exemplar’s house style, a cross that it is in another."
+
+
+def choose_swaps(results: Results) -> list[Swap]:
+    """Swaps by the adaptive system; none where no system adapts. Its model is the one that the report loads anyway."""
+    system = choose_adaptive(results.systems)
+    return [] if system is None else pick_swaps(Writer(system.run, system.model))
 
 
 def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Path:
@@ -130,7 +137,7 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
 def _data(results: Results) -> str:
     """The corpus in numbers, where it still lies where the runs found it."""
     try:
-        return inspection_html(
+        return inspection_block(
             inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
         )
     except InputError as error:
@@ -203,7 +210,7 @@ def _recipe(results: Results) -> str:
     compared = [system.difference.signature for system in results.systems if system.difference]
     for signature in dict.fromkeys(compared):
         signatures += f"<p>Differences<br><code>{escape(signature)}</code></p>"
-    counts = [count_parameters(system.run.load_model()) for system in results.systems]
+    counts = [count_parameters(system.model) for system in results.systems]
     rows = [[part, *(f"{count[part]:,}" for count in counts)] for part in counts[0]]
     blocks = [
         details("Score signatures", signatures),

@@ -6,6 +6,7 @@ In: run folders with the outputs of one split. Out: `Results`: each score with i
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from rich.text import Text
 
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
+from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
-from exadec.training.evaluation import Output, read_outputs, score_style
+from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
 
 VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
 MAIN = "ROUGE-L"
@@ -30,7 +32,7 @@ HEADINGS = {STYLE: "Style %"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A score and how sure it is."""
+    """A score and its interval."""
 
     score: Score
     low: float
@@ -52,6 +54,11 @@ class System:
     difference: Comparison | None
     """In ROUGE-L, to the first system; empty for the first system itself."""
 
+    @cached_property
+    def model(self) -> Seq2seq:
+        """The run's model with its best weights, loaded when it is first asked for and once only."""
+        return self.run.load_model()
+
     @property
     def rouge_l(self) -> MeanScore:
         score = self.measures[MAIN].score
@@ -61,7 +68,7 @@ class System:
 
 @dataclass(frozen=True)
 class MajorityStyle:
-    """What style following is worth nothing: writing everything in the one most frequent house style."""
+    """The trivial way to follow styles: write everything in the most frequent house style."""
 
     style: str
     """The most frequent house style among the references."""
@@ -153,7 +160,7 @@ def find_majority_style(outputs: Sequence[Output], styles: KnownStyles) -> Major
 
 
 def _read_split(run: Run, split: str) -> list[Output]:
-    path = run.folder / f"{split}.outputs.jsonl"
+    path = outputs_path(run.folder, split)
     outputs = read_outputs(path)
     if not outputs:
         raise InputError(f"{path}: the file holds no outputs.")

@@ -7,7 +7,6 @@ import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 from rich import box
@@ -16,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exadec.api import Generation, Writer, load
+from exadec.api import Generation, Writer
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.corpus.record import Record
@@ -47,12 +46,11 @@ def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> S
     return Swap(source, generations, known_styles(writer.run.config.corpus))
 
 
-def pick_swaps(folder: Path, count: int = 3) -> list[Swap]:
+def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
     """Swaps on test instances that a fixed seed picks, each with the retrieved exemplar and two others.
 
     Where the corpus has known styles, the others are in two further styles, and about other subjects.
     """
-    writer = load(folder)
     _refuse_without_exemplar(writer)
     corpus = open_corpus(writer.run)
     random = np.random.default_rng(_SEED)

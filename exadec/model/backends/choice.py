@@ -3,8 +3,8 @@
 In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason why not.
 """
 
-import logging
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import torch
 
@@ -12,32 +12,35 @@ from exadec.config import ModelConfig
 from exadec.errors import InputError
 from exadec.model.backends.reference import REFERENCE, Backend
 
-logger = logging.getLogger(__name__)
-
 
 def pick_device() -> torch.device:
     """The GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def choose_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> Backend:
+class Chosen(NamedTuple):
+    """A backend, and what there is to say about the choice."""
+
+    backend: Backend
+    message: str
+
+
+def choose_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> Chosen:
     """The backend of that name, refused with the reason where it cannot run; for `auto` the fastest that can."""
     obstacles = {
         "hopper": _obstacle_to_triton(device) or _obstacle_to_hopper(device, precision, config),
         "triton": _obstacle_to_triton(device),
         "reference": "",
     }
+    name = wanted
     if wanted == "auto":
         name = next(name for name, obstacle in obstacles.items() if not obstacle)
     elif obstacles[wanted]:
         raise InputError(f"`training.backend` is {wanted}, but {obstacles[wanted]}. Leave it at auto.")
-    else:
-        name = wanted
-    if device.type == "cuda" and wanted == "auto" and name != "hopper":
-        logger.info("backend %s on %s: hopper would be faster, but %s.", name, device, obstacles["hopper"])
-    else:
-        logger.info("backend %s on %s.", name, device)
-    return _build(name, device)
+    message = f"backend {name} on {device}"
+    if device.type == "cuda" and wanted == "auto" and obstacles["hopper"]:
+        message += f"; hopper would be faster, but {obstacles['hopper']}"
+    return Chosen(_build(name, device), f"{message}.")
 
 
 def _build(name: str, device: torch.device) -> Backend:

@@ -1,14 +1,22 @@
 """Live progress on the terminal.
 
 In: what stages and training report. Out: bars on stderr, and the parameter table of a model.
+
+Needs no torch: commands that do not train show progress, too.
 """
 
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from exadec.training.events import Evaluated, Failed, Finished, Line, LossLine, RunEvent, Started, TrainingEvent
+
+if TYPE_CHECKING:
+    from exadec.training.side_by_side import Job
 
 
 class Display:
@@ -20,7 +28,7 @@ class Display:
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 
@@ -30,25 +38,51 @@ class Display:
         self.progress.stop()
 
     def report(self, what: str, count: int, total: int | None = None) -> None:
-        """A stage has done so many records, of so many where that is known."""
+        """Show how many records a stage has done, and of how many where that is known."""
         if what not in self.stages:
             self._clear()
             self.stages[what] = self.progress.add_task(what, total=total, note="")
         note = f"{count:,} records" if total is None else f"{count:,} of {total:,} records"
         self.progress.update(self.stages[what], completed=count, total=total, note=note)
 
-    def observe(self, event: dict[str, Any]) -> None:
-        """Training has come to an event: its start, a line of loss, an evaluation."""
+    def observe(self, event: TrainingEvent) -> None:
+        """Show an event of training: its start, a line of loss, an evaluation."""
         self._clear()
-        if event["kind"] == "start":
-            self.console.print(parameter_table(event["parameters"], event["cell"]))
-            self.training = self.progress.add_task("training", total=event["total_steps"], note="")
+        if isinstance(event, Started):
+            self.console.print(parameter_table(event.parameters, event.cell))
+            self.training = self.progress.add_task("training", total=event.total_steps, note="")
         elif self.training is not None:
-            self.progress.update(self.training, completed=event["step"], note=describe(event))
+            self.progress.update(self.training, completed=event.step, note=describe(event))
 
     def _clear(self) -> None:
         for task in self.stages.values():
             self.progress.update(task, visible=False)
+
+
+class RunsDisplay(Display):
+    """Shows the stages before training, then several runs, a line each."""
+
+    def __init__(self, console: Console):
+        super().__init__(console)
+        self.runs: dict[Path, TaskID] = {}
+
+    def follow(self, job: "Job", event: RunEvent) -> None:
+        """Show an event of one run."""
+        self._clear()
+        if job.folder not in self.runs:
+            self.runs[job.folder] = self.progress.add_task(job.name, total=1.0, start=False, note="waiting")
+        task = self.runs[job.folder]
+        if isinstance(event, Started):
+            self.progress.start_task(task)
+        elif isinstance(event, Finished):
+            note = "trained, test set written" if job.evaluate else "trained"
+            self.progress.update(task, completed=1.0, note=note)
+        elif isinstance(event, Failed):
+            self.progress.update(task, note="failed")
+            text = f"{job.name}: {event.message}"
+            self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        elif isinstance(event, LossLine | Evaluated):
+            self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))
 
 
 def make_progress(console: Console) -> Progress:
@@ -63,11 +97,11 @@ def make_progress(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def describe(event: dict[str, Any]) -> str:
+def describe(event: Line) -> str:
     """One event in a few words."""
-    if event["kind"] == "evaluation":
-        return f"dev {event['metric']} {event['value']:.2f}"
-    return f"loss {event['loss']:.3f}"
+    if isinstance(event, Evaluated):
+        return f"dev {event.metric} {event.value:.2f}"
+    return f"loss {event.loss:.3f}"
 
 
 def parameter_table(counts: dict[str, int], cell: str) -> Table:

@@ -1,0 +1,126 @@
+"""What happens while runs are trained.
+
+In: the trainer's numbers, or a line of `metrics.jsonl`. Out: typed events for observers, and the same line again.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from exadec.errors import InputError
+
+
+@dataclass(frozen=True)
+class Started:
+    """Training begins."""
+
+    parameters: dict[str, int]
+    """How many numbers each part of the model learns."""
+    cell: str
+    """The size of the decoder's cell, as a formula."""
+    total_steps: int
+
+
+# The fields of the next two are the keys of a line of `metrics.jsonl`, in this order.
+
+
+@dataclass(frozen=True)
+class LossLine:
+    """The mean training loss since the last such line."""
+
+    learning_rate: float
+    step: int
+    epoch: float
+    seconds: float
+    """Training time so far, without decoding."""
+    loss: float
+    """-log p per target word."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The development set has been decoded and scored."""
+
+    metric: str
+    value: float
+    signature: str
+    """How the score was computed."""
+    step: int
+    epoch: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The run has not been started yet; others come first."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The run is complete, and so are its outputs where they were asked for."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The run ended with an error."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class InterruptedRun:
+    """The run was stopped by Ctrl-C. It can be used as it is, and resumed."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A log message of the process that trains the run."""
+
+    level: int
+    """One of `logging`'s."""
+    text: str
+
+
+Line = LossLine | Evaluated
+"""What becomes a line of `metrics.jsonl`."""
+TrainingEvent = Started | Line
+"""What `train` tells its observer."""
+RunEvent = TrainingEvent | Waiting | Finished | Failed | InterruptedRun
+"""What the observer of several runs is told about each of them."""
+
+_KINDS: dict[str, type[Line]] = {"loss": LossLine, "evaluation": Evaluated}
+
+
+def format_line(event: Line) -> str:
+    """The event as a line of `metrics.jsonl`."""
+    kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
+    return json.dumps({"kind": kind, **asdict(event)})
+
+
+def parse_lines(text: str, where: str) -> list[Line]:
+    """The events of `metrics.jsonl`. Kinds and keys that only a newer exadec knows are skipped."""
+    events = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            if row["kind"] in _KINDS:
+                events.append(_build(_KINDS[row["kind"]], row))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{where}:{number}: not a line of metrics; the file is damaged.") from None
+    return events
+
+
+def keep_until(text: str, step: int) -> str:
+    """The lines up to a step. Lines of any kind are kept as they are; one that was cut off in writing is dropped."""
+    kept = []
+    for line in text.splitlines(keepends=True):
+        try:
+            if json.loads(line).get("step", 0) <= step:
+                kept.append(line)
+        except ValueError:
+            continue
+    return "".join(kept)
+
+
+def _build(cls: type[Line], row: dict[str, Any]) -> Line:
+    return cls(**{item.name: row[item.name] for item in fields(cls)})

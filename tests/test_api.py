@@ -1,0 +1,140 @@
+"""Writing with a trained run: each encoder runs once, and what is shown is what the model read."""
+
+import pickle
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from toys import toy_records, variant_config, write_splits
+
+from exadec.api import Writer, load
+from exadec.config import VARIANTS, Config
+from exadec.corpus.vocabulary import PieceTable
+from exadec.loading.batch import Instance, collate
+from exadec.training.checkpoint import open_corpus
+from exadec.training.trainer import train
+
+SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writer]:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("api")
+    write_splits(folder, toy_records(100, seed=0))
+    return {v: load(train(variant_config(folder, v, epochs=1), folder / v).folder) for v in VARIANTS}
+
+
+def count_calls(writer: Writer, calls: Counter[str]) -> None:
+    for name in ("encoder", "exemplar_encoder"):
+        module = getattr(writer.model, name)
+        if module is not None:
+            module.register_forward_hook(lambda *_, name=name: calls.update([name]))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_encoder_runs_once_a_batch(writers: dict[str, Writer], variant: str) -> None:
+    calls = Counter[str]()
+    writer = load(writers[variant].run.folder)
+    count_calls(writer, calls)
+    once = {"encoder": 1} | ({} if variant == "seq2seq" else {"exemplar_encoder": 1})
+    first, *_ = writer.write_all(SOURCES, ["up n9 k2", None, None])
+    assert calls == once
+    assert (first.coefficients is not None) == writer.run.config.model.adaptive
+    assert calls == once
+    assert first.attention is not None  # asked for: this one text is read again, and only once
+    assert first.copy_gate is not None
+    assert calls == Counter(once) + Counter(once)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_numbers_are_those_of_the_model_itself(writers: dict[str, Writer], variant: str) -> None:
+    """λ, attention and gate against the model's own methods, on the whole batch at once."""
+    writer = writers[variant]
+    exemplars = ["up n9 k2", "down k2 n9 k1", "up"]
+    generations = writer.write_all(SOURCES, exemplars)
+    table, run = PieceTable(writer.run.vocabulary), writer.run
+
+    def ids(text: str) -> np.ndarray:
+        return np.array(table.encode(run.segmenter.segment(text)), np.int64)
+
+    texts = zip(SOURCES, exemplars, generations, strict=True)
+    instances = [Instance(ids(source), ids(exemplar), ids(one.text)) for source, exemplar, one in texts]
+    batch = collate(instances, len(run.vocabulary), run.config.model.attend_exemplar)
+    with torch.no_grad():
+        lam = writer.model.exemplar_coefficients(batch)
+        mixture = writer.model.explain(writer.model.encode(batch), batch.target_input)
+    for row, one in enumerate(generations):
+        steps, source = len(one.pieces), len(instances[row].source)
+        weights = mixture.weights[row, :steps]
+        attended = [weights[:, :source]]
+        if run.config.model.attend_exemplar:
+            attended.append(weights[:, batch.source.shape[1] :][:, : len(instances[row].exemplar)])
+        np.testing.assert_allclose(one.attention, torch.cat(attended, dim=1), atol=1e-6)
+        np.testing.assert_allclose(one.copy_gate, mixture.log_copy[row, :steps].exp(), atol=1e-6)
+        if lam is None:
+            assert one.coefficients is None
+        else:
+            np.testing.assert_allclose(one.coefficients, lam[row, 0], atol=1e-6)
+
+
+def test_generation_is_plain_data_without_the_model(writers: dict[str, Writer]) -> None:
+    generation = writers["adadec"].write(SOURCES[0])
+    assert "explain" not in " ".join(asdict(generation))
+    content = pickle.dumps(generation)
+    assert len(content) < 10_000
+    np.testing.assert_array_equal(pickle.loads(content).attention, generation.attention)
+
+
+@pytest.fixture(scope="module")
+def shortened(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Texts in mixed case, lower-cased and cut by preparation; exemplars hold words outside the vocabulary."""
+    folder = tmp_path_factory.mktemp("shortened")
+    records = [
+        {"source": f"House{i % 7} N{i} K{i % 5}", "target": f"Up N{i} K{i % 5} SomethingLonger{i}"} for i in range(60)
+    ]
+    write_splits(folder, records)
+    config = variant_config(folder, "adadec+attexp", epochs=1)
+    return config.replace("corpus", lower_case=True, max_target=3, vocabulary_size=20)
+
+
+def test_shown_exemplar_is_what_the_model_read(
+    shortened: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = load(train(shortened, tmp_path / "run").folder)
+    read: list[list[str]] = []
+
+    def note(instances: list[Instance], *arguments: object) -> object:
+        read.extend(tables[-1].decode(one.exemplar.tolist()) for one in instances)
+        return collate(instances, *arguments)  # type: ignore[arg-type]
+
+    tables: list[PieceTable] = []
+
+    def make_table(*arguments: object) -> PieceTable:
+        tables.append(PieceTable(*arguments))  # type: ignore[arg-type]
+        return tables[-1]
+
+    monkeypatch.setattr("exadec.api.collate", note)
+    monkeypatch.setattr("exadec.api.PieceTable", make_table)
+    generations = writer.write_all(["House3 N17 K2", "HOUSE5 n40 k0"])
+    assert [one.exemplar for one in generations] == ["up n17 k2", "up n40 k0"]
+    assert [" ".join(pieces) for pieces in read] == [one.exemplar for one in generations]
+    assert [text for text, _ in writer.retrieve(["House3 N17 K2"])] == ["up n17 k2"]
+    # An unknown word of the exemplar is the same word as in the source, so that one copy of it is one word.
+    (first, *_), corpus = generations, open_corpus(writer.run)
+    assert corpus.vocabulary.get("n17") is None
+    assert first.memory == ["house3", "n17", "k2", "up", "n17", "k2"]
+    ids = tables[-1].encode(first.memory)
+    assert ids[1] == ids[4] >= len(corpus.vocabulary)
+
+
+def test_same_text_given_or_found_is_read_the_same(shortened: Config, tmp_path: Path) -> None:
+    writer = load(train(shortened, tmp_path / "run").folder)
+    found = writer.write("House3 N17 K2")
+    given = writer.write("House3 N17 K2", "Up N17 K2 SomethingLonger17")
+    assert (found.text, found.score) == (given.text, given.score)
+    np.testing.assert_array_equal(found.coefficients, given.coefficients)
+    np.testing.assert_array_equal(found.attention, given.attention)

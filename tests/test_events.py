@@ -1,0 +1,43 @@
+"""Events of training, and the lines of `metrics.jsonl` that some of them become."""
+
+import json
+
+import pytest
+
+from exadec.errors import InputError
+from exadec.training.events import Evaluated, LossLine, format_line, keep_until, parse_lines
+
+LOSS = '{"kind": "loss", "learning_rate": 0.02, "step": 25, "epoch": 1.3158, "seconds": 0.241, "loss": 1.25}'
+SCORE = (
+    '{"kind": "evaluation", "metric": "ROUGE-L", "value": 62.5, "signature": "rouge-L|f1", "step": 38, "epoch": 2.0, '
+    '"seconds": 0.352}'
+)
+NEWER = '{"kind": "memory", "step": 30, "bytes": 7}'
+
+
+def test_lines_become_events_and_the_same_lines_again() -> None:
+    events = parse_lines(f"{LOSS}\n{SCORE}\n", "here")
+    assert events == [
+        LossLine(learning_rate=0.02, step=25, epoch=1.3158, seconds=0.241, loss=1.25),
+        Evaluated(metric="ROUGE-L", value=62.5, signature="rouge-L|f1", step=38, epoch=2.0, seconds=0.352),
+    ]
+    assert [format_line(event) for event in events] == [LOSS, SCORE]
+
+
+def test_what_a_newer_version_added_is_skipped() -> None:
+    more = json.dumps({**json.loads(LOSS), "gradient_norm": 0.5})
+    assert parse_lines(f"{NEWER}\n{more}\n", "here") == parse_lines(LOSS, "here")
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"step": 1}', '{"kind": "loss", "step": 1}'])
+def test_damaged_line_is_named(line: str) -> None:
+    with pytest.raises(InputError, match="here:2: not a line of metrics"):
+        parse_lines(f"{LOSS}\n{line}\n", "here")
+
+
+def test_lines_up_to_a_step_are_kept_as_they_are() -> None:
+    text = f"{LOSS}\n{NEWER}\n{SCORE}\n"
+    assert keep_until(text, 38) == text
+    assert keep_until(text, 30) == f"{LOSS}\n{NEWER}\n"
+    assert keep_until(text, 24) == ""
+    assert keep_until(text + LOSS[:40], 38) == text  # cut off by a power failure
