@@ -12,7 +12,7 @@ import torch
 
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import Retriever
+from exadec.exemplars.retriever import Retriever
 from exadec.loading.batch import Instance, collate
 from exadec.search.generate import search_batch
 from exadec.training.checkpoint import Run, open_corpus, open_run
@@ -60,7 +60,11 @@ class Writer:
         """
         if self._retriever is None:
             self._retriever = Retriever(open_corpus(self.run), self.run.config.exemplars)
-        return self._retriever.find(sources, group)
+        corpus = self._retriever.corpus
+        return [
+            (None if number is None else corpus.target(number), similarity)
+            for number, similarity in self._retriever.find(sources, group)
+        ]
 
     def write(self, source: str, exemplar: str | None = None, n_best: int = 1, group: str | None = None) -> Generation:
         """Say what the source says in the manner of the exemplar; without one, of the most similar training target.

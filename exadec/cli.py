@@ -14,10 +14,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from exadec.config import VARIANTS, Config
+from exadec.config import VARIANTS
 from exadec.corpus.record import decode_lines, is_text_file, read_lines, read_records
 from exadec.display import Display
 from exadec.errors import InputError
+from exadec.settings import load_config
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,7 +66,7 @@ def prepare(config: ConfigFile, set_: Overrides = None) -> None:
     from exadec.corpus.prepare import prepare as run_prepare
 
     with Display(messages) as display:
-        corpus = run_prepare(Config.load(config, set_ or []), display.report)
+        corpus = run_prepare(load_config(config, set_), display.report)
     facts = corpus.manifest
     counts = ", ".join(f"{count:,} {split}" for split, count in facts["records"].items())
     say(f"{corpus.folder}: {counts} records; {facts['vocabulary']['size']:,} pieces in the vocabulary.")
@@ -87,7 +88,7 @@ def retrieve(
     exadec retrieve CONFIG --set exemplars.group=only        from the instance's own outlet, author or product line
     exadec retrieve CONFIG --set exemplars.policy=random     a control: exemplars that have nothing to do with it
     """
-    settings = Config.load(config, set_ or [])
+    settings = load_config(config, set_)
     from exadec.corpus.prepare import SPLITS
     from exadec.corpus.prepare import prepare as run_prepare
     from exadec.exemplars.join import choose_device
@@ -126,7 +127,7 @@ def train(
 
     Of several runs, --resume leaves the finished ones alone, goes on with interrupted ones and starts missing ones.
     """
-    settings = [Config.load(config, set_ or [], name.strip()) for name in variant.split(",")]
+    settings = [load_config(config, set_, name.strip()) for name in variant.split(",")]
     numbers = None if seeds is None else _whole_numbers(seeds)
     from exadec.training.checkpoint import open_run
     from exadec.training.distributed import is_first_process
@@ -166,7 +167,7 @@ def train(
 def generate(
     run: RunFolder,
     exemplar: Annotated[
-        str | None, typer.Option(help="Write in the manner of this text; by default retrieval finds one.")
+        str | None, typer.Option(help="Write in the manner of this text; by default the run's policy finds one.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Retrieve from this group's texts only: an outlet, an author, a product line.")
@@ -181,6 +182,8 @@ def generate(
     """Write one text for each line of stdin, or for a split of the corpus.
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
+
+    New text follows the run's policy, but not shuffled, oracle or given: then it gets the nearest exemplar.
     """
     if exemplar is not None and group is not None:
         raise InputError("--exemplar is a text and --group a place to look for one: give one of them.")
@@ -267,7 +270,7 @@ def inspect(
     from exadec.views.inspection import inspect_corpus, inspection_to_json, render_inspection
 
     if corpus.suffix in (".yaml", ".yml"):
-        settings = Config.load(corpus, set_ or [])
+        settings = load_config(corpus, set_)
         inspection = inspect_corpus(corpus_folder(settings), settings.exemplars)
     elif set_:
         raise InputError("--set changes a CONFIG, but a folder was given.")

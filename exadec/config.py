@@ -91,9 +91,10 @@ class CorpusConfig:
 class ExemplarConfig:
     """Which training target shows how to say it (section 3.2)."""
 
-    policy: Literal["nearest", "sample", "random", "shuffled", "oracle", "given"] = "nearest"
+    policy: str = "nearest"
     """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
-    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`."""
+    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`. The list is
+    `exadec.exemplars.policies.POLICIES`, which refuses other names before any work is done."""
     neighbours: int = 1
     """k: how many of the nearest are found and kept; `sample` draws among them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"

@@ -17,6 +17,7 @@ from exadec.corpus.prepare import prepare
 from exadec.display import Display, describe
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
+from exadec.settings import load_config
 from exadec.training.checkpoint import open_run
 from exadec.training.side_by_side import Job, refuse_torchrun, train_side_by_side
 from exadec.views.report import write_report
@@ -32,7 +33,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     refuse_torchrun()
     started = time.monotonic()
     configs = {
-        variant: Config.load(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
+        variant: load_config(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
     }
     with Display(console) as display:
         corpus = prepare(configs["seq2seq"], display.report)

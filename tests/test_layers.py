@@ -28,7 +28,7 @@ def imported_parts(path: Path) -> set[str]:
 
 def test_every_package_is_shipped() -> None:
     shipped = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
-    assert shipped == ["exadec", *sorted(f"exadec.{name}" for name in [*PACKAGES, "configs"])]
+    assert shipped == ["exadec", *sorted(f"exadec.{name}" for name in [*PACKAGES, "configs", "exemplars.policies"])]
 
 
 def test_packages_are_the_ones_of_the_design_in_alphabetical_order() -> None:

@@ -19,6 +19,7 @@ from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
+from exadec.exemplars.policies import find_policy
 from exadec.files import replacing
 from exadec.model.seq2seq import Seq2seq, pick_device
 
@@ -79,6 +80,7 @@ def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
     config = Config.load(folder / CONFIG, overrides)
+    find_policy(config.exemplars)
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except json.JSONDecodeError:

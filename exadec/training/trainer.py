@@ -23,6 +23,7 @@ from exadec.config import Config
 from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
+from exadec.exemplars.policies import find_policy
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
@@ -304,6 +305,7 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
 
 def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
     training = config.training
+    find_policy(config.exemplars)
     if training.precision == "bfloat16" and pick_device().type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     if training.batch_size % processes:
