@@ -13,7 +13,7 @@ import numpy as np
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import Candidates
+from exadec.exemplars.candidates import Candidates, query_factors
 from exadec.exemplars.cluster import join_on_cluster
 from exadec.exemplars.join import Allowed, Device, Ledger, Neighbours, join
 
@@ -93,7 +93,7 @@ class Pool:
         from exadec.exemplars.kernels import dot_pairs  # numba, which takes a second to load
 
         rows, train = side.rows, self.train.rows
-        factors = rows.counts * self.weights[rows.terms] ** 2
+        factors = query_factors(rows, self.weights)
         dots = np.zeros(len(side), np.int64)
         dot_pairs(rows.offsets, rows.terms, factors, train.offsets, train.terms, train.counts, index, dots)
         squares = np.maximum(rows.squares, 1).astype(np.float64) * np.maximum(train.squares[index], 1)
