@@ -4,7 +4,8 @@ In: the same rows and rules as `join.search`. Out: the same `Neighbours`, bit fo
 
 Every row is folded into a short dense row of bytes: frequent terms keep a column each, the others share columns. No
 count is negative, so the product of two folded rows is at least that of the rows themselves, and one dense product
-bounds every pair from above. Tiles of candidates whose bound reaches what is already certain are computed exactly.
+bounds every pair from above. Tiles of candidates are computed exactly in the order of their bounds, a few at first and
+twice as many in each round, until no other tile reaches the score that is already certain.
 """
 
 from dataclasses import dataclass, replace
@@ -16,15 +17,18 @@ import torch
 
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.gpu_kernels import TILE, hits_in_tiles, scores_in_tiles, tile_bounds
+from exadec.exemplars.candidates import query_factors
+from exadec.exemplars.gpu_kernels import TILE, scores_in_tiles, tile_bounds
 from exadec.exemplars.join import Allowed, Neighbours
 
 _COLUMNS = 1024
 """Of a folded row. Twice as many halve the tiles to verify, but the product is nearly all the work already."""
-_EXACT = 256
-"""Columns of a single term. Measured on news: fewer or more leave more tiles to verify."""
-_FIRST_TILES = 16
-"""Tiles with the highest bounds, computed first: the best score in them is the one to beat."""
+_EXACT = 64
+"""Columns of a single term. Measured on news: fewer or more leave more tiles to compute, above all for tf-idf."""
+_FIRST_TILES = 8
+"""Tiles of a query that the first round computes. Raw counts seldom need more."""
+_SCORE_BYTES = 1 << 27
+"""Of the scores that are computed at once."""
 _MARGIN = 1 - 2.0**-20
 """Bounds are float32: less than 2 ** -21 of one is lost to rounding."""
 _BOUND_BYTES = 1 << 30
@@ -113,7 +117,6 @@ class _Block:
         self.rows, self.weights, self.columns, self.device = rows, weights, columns, device
         self.ids = self._load(ids)
         self.folded = self._fold(rows)
-        self.squared_weights = self._load(weights * weights)
         self.squares, self.alive, self.keys = self._load(rows.squares), self._load(alive), self._load(keys)
         # What a bound is multiplied with; nothing reaches a candidate that may not be found.
         self.inverse = torch.zeros(len(self.folded.codes), device=self.device)
@@ -123,12 +126,13 @@ class _Block:
     def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
         found = Neighbours.none(len(queries), k)
         folded = self._fold(queries)
-        factors = folded.counts * self.squared_weights[folded.terms]
-        if len(factors) and int(factors.max()) >= 2**31:
+        factors = query_factors(queries, self.weights)
+        if factors.max(initial=0) >= 2**31:
             raise InputError("a count times its squared weight does not fit into 32 bits; join on the CPU instead.")
         exact = (
-            folded.offsets, folded.terms, factors.int(), self.folded.offsets, self.folded.terms, self.folded.counts,
-            self.squares, self.alive, self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
+            folded.offsets, folded.terms, self._load(factors.astype(np.int32)),
+            self.folded.offsets, self.folded.terms, self.folded.counts, self.squares, self.alive,
+            self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
             len(queries), len(self.rows), len(allowed.query_keys),
         )  # fmt: skip
         for begin, end in _runs(allowed.query_ranges):
@@ -149,11 +153,24 @@ class _Block:
         """(queries, k) ids and scores of the queries from start to stop."""
         first_tile, count = tiles[0], tiles[1] - tiles[0]
         bounds = tile_bounds(queries.codes, self.folded.codes, self.inverse, start, stop, first_tile, count)
-        certain = _certain_scores(bounds, exact, start, first_tile, k)  # (queries,) float64
-        least = certain.sqrt().float() * _MARGIN / queries.scales[start:stop]
-        chosen = torch.nonzero(bounds >= least.clamp(min=1e-30)[:, None])  # (pairs, 2)
-        rows, scores, positions = hits_in_tiles(chosen[:, 0] + start, chosen[:, 1] + first_tile, certain, start, *exact)
-        return _best(rows - start, scores, self.ids[positions], stop - start, k)
+        scales = queries.scales[start:stop]
+        top = torch.zeros(stop - start, k, dtype=torch.float64, device=self.device)  # the best scores so far, falling
+        hits = []
+        pending = torch.arange(stop - start, device=self.device)  # queries that may find more
+        size = _FIRST_TILES
+        while len(pending):
+            values, chosen = (bounds if len(pending) == len(bounds) else bounds[pending]).topk(min(size, count))
+            wanted = values >= _least(top[pending], scales[pending])
+            numbers = torch.where(wanted, chosen + first_tile, -1)  # (pending, tiles)
+            step = max(1, _SCORE_BYTES // (8 * TILE * numbers.shape[1]))
+            for rows, some in zip(pending.split(step), numbers.split(step), strict=True):
+                hits.append(_improve(top, rows, scores_in_tiles(rows + start, some, *exact), some))
+            bounds[pending[:, None], chosen] = -1.0
+            # No tile that is left has a higher bound than the last of the chosen ones.
+            pending = pending[(values[:, -1:] >= _least(top[pending], scales[pending]))[:, 0] & (size < count)]
+            size *= 2
+        rows, scores, positions = (torch.cat(parts) for parts in zip(*hits, strict=True))
+        return _best(rows, scores, self.ids[positions], stop - start, k)
 
     def _load(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -174,8 +191,11 @@ class _Block:
             lengths = offsets[begin + 1 : end + 1] - offsets[begin:end]
             numbers = torch.arange(end - begin, device=device).repeat_interleave(lengths)
             part = terms[first:last]
+            values = counts[first:last] * weight_of[part]
+            if len(values) and int(values.sum()) >= 2**31 and _largest_sum(values, lengths) >= 2**31:
+                raise InputError("the weighted counts of a row do not fit into 32 bits; join on the CPU instead.")
             dense = torch.zeros((end - begin) * _COLUMNS, dtype=torch.int32, device=device)
-            dense.index_add_(0, numbers * _COLUMNS + column_of[part], (counts[first:last] * weight_of[part]).int())
+            dense.index_add_(0, numbers * _COLUMNS + column_of[part], values.int())
             dense = dense.view(end - begin, _COLUMNS)
             scale = ((dense.amax(dim=1) + 126) // 127).clamp(min=1)
             codes[begin:end] = ((dense + (scale - 1)[:, None]) // scale[:, None]).to(torch.int8)
@@ -183,28 +203,36 @@ class _Block:
         return _Folded(offsets, terms, counts, codes, scales)
 
 
+def _largest_sum(values: torch.Tensor, lengths: torch.Tensor) -> int:
+    """Of the values of a row; rows have so many values each."""
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    ends = lengths.cumsum(0)
+    return int((sums[ends] - sums[ends - lengths]).max())
+
+
 def _bound_bytes(device: torch.device) -> int:
     """An eighth of the free memory at most."""
     return min(_BOUND_BYTES, torch.cuda.mem_get_info(device)[0] // 8) if device.type == "cuda" else _BOUND_BYTES
 
 
-def _certain_scores(bounds: torch.Tensor, exact: Any, start: int, first_tile: int, k: int) -> torch.Tensor:
-    """The k-th best score among the most promising tiles of each query, 0 where there are not so many."""
-    queries, tiles = bounds.shape
-    promising = min(tiles, max(_FIRST_TILES, 2 * k))
-    chosen = bounds.topk(promising, dim=1, sorted=False).indices  # (queries, promising)
-    certain = torch.empty(queries, dtype=torch.float64, device=bounds.device)
-    step = max(1, (1 << 27) // (8 * TILE * promising))
-    for begin in range(0, queries, step):
-        part = chosen[begin : begin + step]
-        rows = torch.arange(start + begin, start + begin + len(part), device=bounds.device)
-        rows = rows.repeat_interleave(promising)
-        scores = scores_in_tiles(rows, part.reshape(-1) + first_tile, *exact).view(len(part), -1)
-        if scores.shape[1] < k:
-            certain[begin : begin + step] = 0.0
-        else:
-            certain[begin : begin + step] = scores.topk(k, dim=1).values[:, -1]
-    return certain
+def _least(top: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """(queries, 1) float32: bounds below this one cannot reach the k-th best score, nor tie with it."""
+    return (top[:, -1].sqrt().float() * _MARGIN / scales).clamp(min=1e-30)[:, None]
+
+
+def _improve(
+    top: torch.Tensor, rows: torch.Tensor, scores: torch.Tensor, tiles: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Merge the scores (rows, tiles, TILE) of some rows into `top`; (hits,) rows, scores, positions of the best.
+
+    Whatever is among the best in the end is a hit of its round, ties included.
+    """
+    k, scores = top.shape[1], scores.flatten(1)
+    new = scores.topk(min(k, scores.shape[1])).values
+    top[rows] = torch.cat([top[rows], new], dim=1).topk(k).values
+    row, place = torch.nonzero((scores > 0) & (scores >= top[rows, -1:]), as_tuple=True)
+    positions = tiles[row, place // TILE] * TILE + place % TILE
+    return rows[row], scores[row, place], positions
 
 
 def _best(
