@@ -302,7 +302,8 @@ from dataclasses import replace
 import exadec.exemplars.cuda as cuda
 import exadec.exemplars.gpu_kernels as gpu_kernels
 from exadec.exemplars.join import order_by_range
-from test_join import BagOfWords, Candidates, hard_rules, hard_texts, numbered, rules_for, zipf_rows
+from exadec.errors import InputError
+from test_join import Allowed, BagOfWords, Candidates, Rows, hard_rules, hard_texts, numbered, rules_for, zipf_rows
 cuda.TILE = gpu_kernels.TILE = 16  # many tiles, and so many rounds, of few candidates
 cuda._FIRST_TILES = 2
 def check(queries, rows, bag, allowed, k, block=None):
@@ -328,7 +329,13 @@ for k in (1, 30):
 new = bag.count(["tie", "tie twice twice", "unheard of", "", "w0 w1 unheard", "w39 " * 9000])
 keys, ranges = np.full((2, 6), -1), np.tile([0, 180], (6, 1))
 check(new, rows, bag, replace(hard_rules(180, 7), query_keys=keys, query_ranges=ranges), 5)
-print("equal")
+one = np.zeros(1, np.int64)
+huge = Rows(np.array([0, 1]), one.astype(np.int32), np.array([2**30], np.int32), np.array([2**60]))
+try:
+    cuda.GpuSearch(huge, one + 1, one, Allowed.all(1, 1), torch.device("cpu"))
+except InputError as error:
+    assert "do not fit into 30 bits; join on the CPU" in str(error)
+    print("equal")
 """
 
 

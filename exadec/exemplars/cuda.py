@@ -22,9 +22,11 @@ from exadec.exemplars.gpu_kernels import TILE, scores_in_tiles, tile_bounds
 from exadec.exemplars.join import Allowed, Neighbours
 
 _COLUMNS = 1024
-"""Of a folded row. Twice as many halve the tiles to verify, but the product is nearly all the work already."""
-_EXACT = 64
-"""Columns of a single term. Measured on news: fewer or more leave more tiles to compute, above all for tf-idf."""
+"""Of a folded row whose terms all weigh the same. More leave fewer tiles, but the product is most of the work."""
+_WEIGHTED_COLUMNS = 2048
+"""Of a folded row by tf-idf: rare terms, which share columns, weigh most, so that sharing loosens the bounds more."""
+_EXACT_PART = 16
+"""One in so many columns is of a single term. Simulated on news: raw counts hardly care, and more hurt tf-idf."""
 _FIRST_TILES = 8
 """Tiles of a query that the first round computes. Raw counts seldom need more."""
 _SCORE_BYTES = 1 << 27
@@ -46,7 +48,7 @@ class _Folded:
     counts: torch.Tensor
     """(entries,) int32"""
     codes: torch.Tensor
-    """(N rounded up to tiles, _COLUMNS) int8: folded rows, divided by the row's scale and rounded up"""
+    """(N rounded up to tiles, columns) int8: folded rows, divided by the row's scale and rounded up"""
     scales: torch.Tensor
     """(N rounded up to tiles,) float32"""
 
@@ -66,7 +68,8 @@ class GpuSearch:
         """Rows as for `Candidates`, which need no arranging here; of `allowed` what it says of candidates."""
         self.rows, self.weights, self.ids, self.allowed = rows, weights, ids, allowed
         self.device = device or torch.device("cuda")
-        self.columns = _fold_columns(rows, len(weights))
+        self.width = _COLUMNS if len(np.unique(weights)) <= 1 else _WEIGHTED_COLUMNS
+        self.columns = _fold_columns(rows, len(weights), self.width)
         self.block = block or self._rows_that_fit()
         self._only_block = self._load(0) if len(rows) <= self.block else None
 
@@ -89,7 +92,7 @@ class GpuSearch:
         end = min(begin + self.block, len(self.rows))
         keys, alive = self.allowed.candidate_keys[:, begin:end], self.allowed.alive[begin:end]
         rows = self.rows.slice(begin, end)
-        return _Block(rows, self.weights, self.columns, self.ids[begin:end], keys, alive, self.device)
+        return _Block(rows, self.weights, self.columns, self.width, self.ids[begin:end], keys, alive, self.device)
 
     def _rows_that_fit(self) -> int:
         """Half of the free memory is for candidates; queries, bounds and what is verified share the other."""
@@ -97,7 +100,7 @@ class GpuSearch:
             return max(1, len(self.rows))
         free, _ = torch.cuda.mem_get_info(self.device)
         keys = 8 * len(self.allowed.candidate_keys)
-        bytes_per_row = _COLUMNS + 40 + keys + 8 * len(self.rows.terms) / max(1, len(self.rows))
+        bytes_per_row = self.width + 40 + keys + 8 * len(self.rows.terms) / max(1, len(self.rows))
         return max(TILE, int(free / 2 / bytes_per_row) // TILE * TILE)
 
 
@@ -109,12 +112,13 @@ class _Block:
         rows: Rows,
         weights: np.ndarray,
         columns: np.ndarray,
+        width: int,
         ids: np.ndarray,
         keys: np.ndarray,
         alive: np.ndarray,
         device: torch.device,
     ):
-        self.rows, self.weights, self.columns, self.device = rows, weights, columns, device
+        self.rows, self.weights, self.columns, self.width, self.device = rows, weights, columns, width, device
         self.ids = self._load(ids)
         self.folded = self._fold(rows)
         self.squares, self.alive, self.keys = self._load(rows.squares), self._load(alive), self._load(keys)
@@ -176,15 +180,15 @@ class _Block:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
     def _fold(self, rows: Rows) -> _Folded:
-        device = self.device
+        device, width = self.device, self.width
         offsets = self._load(rows.offsets)
         terms = self._load(rows.terms)
         counts = self._load(rows.counts)
         column_of, weight_of = self._load(self.columns), self._load(self.weights)
         padded = -(-len(rows) // TILE) * TILE
-        codes = torch.zeros(padded, _COLUMNS, dtype=torch.int8, device=device)
+        codes = torch.zeros(padded, width, dtype=torch.int8, device=device)
         scales = torch.ones(padded, device=device)
-        step = 1 << 17
+        step = (1 << 27) // width  # half a gigabyte while they are whole numbers
         for begin in range(0, len(rows), step):
             end = min(begin + step, len(rows))
             first, last = int(rows.offsets[begin]), int(rows.offsets[end])
@@ -192,11 +196,11 @@ class _Block:
             numbers = torch.arange(end - begin, device=device).repeat_interleave(lengths)
             part = terms[first:last]
             values = counts[first:last] * weight_of[part]
-            if len(values) and int(values.sum()) >= 2**31 and _largest_sum(values, lengths) >= 2**31:
-                raise InputError("the weighted counts of a row do not fit into 32 bits; join on the CPU instead.")
-            dense = torch.zeros((end - begin) * _COLUMNS, dtype=torch.int32, device=device)
-            dense.index_add_(0, numbers * _COLUMNS + column_of[part], values.int())
-            dense = dense.view(end - begin, _COLUMNS)
+            if len(values) and _largest_sum(values, lengths) >= 2**30:
+                raise InputError("the weighted counts of a row do not fit into 30 bits; join on the CPU instead.")
+            dense = torch.zeros((end - begin) * width, dtype=torch.int32, device=device)
+            dense.index_add_(0, numbers * width + column_of[part], values.int())
+            dense = dense.view(end - begin, width)
             scale = ((dense.amax(dim=1) + 126) // 127).clamp(min=1)
             codes[begin:end] = ((dense + (scale - 1)[:, None]) // scale[:, None]).to(torch.int8)
             scales[begin:end] = scale.float()
@@ -253,14 +257,14 @@ def _best(
     return best.cpu().numpy(), top.cpu().numpy()
 
 
-def _fold_columns(rows: Rows, terms: int) -> np.ndarray:
+def _fold_columns(rows: Rows, terms: int, width: int) -> np.ndarray:
     """(terms,) int64: the column of each term; the rare ones are dealt out so that all columns get the like of them."""
     order = np.argsort(-np.bincount(rows.terms, minlength=terms), kind="stable")
-    columns = np.empty(terms, np.int64)
-    columns[order[:_EXACT]] = np.arange(min(_EXACT, terms))
-    shared = _COLUMNS - _EXACT
-    turn, place = np.divmod(np.arange(max(0, terms - _EXACT)), shared)
-    columns[order[_EXACT:]] = _EXACT + np.where(turn % 2 == 0, place, shared - 1 - place)
+    columns, exact = np.empty(terms, np.int64), width // _EXACT_PART
+    columns[order[:exact]] = np.arange(min(exact, terms))
+    shared = width - exact
+    turn, place = np.divmod(np.arange(max(0, terms - exact)), shared)
+    columns[order[exact:]] = exact + np.where(turn % 2 == 0, place, shared - 1 - place)
     return columns
 
 
