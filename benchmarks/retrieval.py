@@ -5,6 +5,7 @@ In: a corpus of records. Once its words are counted, the counts are enough. Out:
     python benchmarks/retrieval.py count data/news/train.jsonl.xz work/news-rows.npz
     python benchmarks/retrieval.py cpu work/news-rows.npz          sizes 50K, 100K, 300K and all, with sparse_dot_topn
     python benchmarks/retrieval.py gpu work/news-rows.npz          the same sizes, and 3.8 million resampled rows
+    python benchmarks/retrieval.py weightings work/news-rows.npz   raw, binary and tf-idf on a GPU, beside each other
     python benchmarks/retrieval.py latency data/news/train.jsonl.xz data/news/valid.jsonl.xz
     python benchmarks/retrieval.py features data/news data/movies data/e2e
     python benchmarks/retrieval.py page                            docs/results/retrieval.md from the JSON
@@ -19,6 +20,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +212,43 @@ def gpu(path: Path, sizes: list[int]) -> dict[str, Any]:
     return {"device": torch.cuda.get_device_name(), "compiling_seconds": first_seconds, "joins": results}
 
 
+def weightings(path: Path, sizes: list[int]) -> dict[str, Any]:
+    """The GPU's join by each weighting, the CPU's arranging left out; in terms that older versions have, too."""
+    import torch
+
+    counted, results = load(path), []
+    for weighting in ("raw", "binary", "tfidf"):
+        for size in sizes or [len(counted)]:
+            rows, weights = weigh(sample_rows(counted, size), weighting)
+            candidates, allowed = Candidates.arrange(rows, weights), own_excluded(len(rows))
+            queries = checked_queries(len(rows))
+            join(rows.slice(0, 64), candidates, 1, allowed.take(np.arange(64)), "cuda")  # compiles
+            for k in (1, 10):
+                find = partial(join, rows, candidates, k, allowed, "cuda")
+                torch.cuda.reset_peak_memory_stats()
+                (first, found), (second, _) = timed(find), timed(find)
+                on_cpu = search(rows, candidates, k, allowed, queries)
+                results.append(
+                    {"weighting": weighting, "rows": len(rows), "k": k, "seconds": [first, second]}
+                    | {"gpu_gigabytes": torch.cuda.max_memory_allocated() / 2**30, "checked": len(queries)}
+                    | {"same_ids_as_cpu": bool((found.ids[queries] == on_cpu.ids[queries]).all())}
+                    | {"same_scores_as_cpu": bool((found.scores[queries] == on_cpu.scores[queries]).all())}
+                )
+                print(json.dumps(results[-1]), flush=True)
+    return {"device": torch.cuda.get_device_name(), "joins": results}
+
+
+def weigh(rows: Rows, weighting: Weighting) -> tuple[Rows, np.ndarray]:
+    """Counted rows as a `BagOfWords` of that weighting would have them, and its weights."""
+    width = int(rows.terms.max()) + 1
+    if weighting == "binary":
+        rows = _rows(np.diff(rows.offsets), rows.terms, np.ones_like(rows.counts))
+    bag = BagOfWords(weighting)
+    bag.columns = {str(term): term for term in range(width)}
+    bag.weights = np.ones(width, np.int64)
+    return bag.weigh(rows), bag.weights
+
+
 def latency(train: Path, held_out: Path, searches: int = 2_000) -> dict[str, Any]:
     """Searching an index on disk for one new text at a time, in one thread."""
     built, index = timed(lambda: BowIndex.build(record.source for record in read_records(train)))
@@ -269,7 +308,7 @@ def write(part: str, results: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["count", "cpu", "gpu", "latency", "features", "page"])
+    parser.add_argument("part", choices=["count", "cpu", "gpu", "weightings", "latency", "features", "page"])
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--sizes", type=int, nargs="*", default=[], help="other numbers of rows")
     arguments = parser.parse_args()
@@ -285,7 +324,10 @@ def main() -> None:
     elif arguments.part == "latency":
         write("latency", latency(*paths))
     else:
-        write(arguments.part, {"cpu": cpu, "gpu": gpu}[arguments.part](paths[0], arguments.sizes))
+        write(
+            arguments.part,
+            {"cpu": cpu, "gpu": gpu, "weightings": weightings}[arguments.part](paths[0], arguments.sizes),
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch
 from exadec.corpus.prepare import Corpus, Sequences
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import Found, Retriever
+from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis

@@ -93,9 +93,10 @@ class CorpusConfig:
 class ExemplarConfig:
     """Which training target serves as the exemplar (section 3.2)."""
 
-    policy: Literal["nearest", "sample", "random", "shuffled", "oracle", "given"] = "nearest"
-    """`nearest`: the target of the nearest source; `sample`: one of the nearest; `random`: any target; `shuffled`: what
-    another instance found; `oracle`: nearest by the target itself, for analysis only; `given`: read from `given`."""
+    policy: str = "nearest"
+    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
+    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`. The list is
+    `exadec.exemplars.policies.POLICIES`, which refuses other names before any work is done."""
     neighbours: int = 1
     """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"

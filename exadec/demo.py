@@ -10,10 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from exadec.config import VARIANTS, Config
+from exadec.config import VARIANTS
 from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
+from exadec.settings import load_config
 from exadec.training.side_by_side import Job, is_finished, refuse_torchrun, train_side_by_side
 from exadec.views.progress import Display, RunsDisplay
 from exadec.views.report import choose_swaps, write_report
@@ -29,7 +30,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     refuse_torchrun()
     started = time.monotonic()
     configs = {
-        variant: Config.load(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
+        variant: load_config(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
     }
     with Display(console) as display:
         corpus = prepare(configs["seq2seq"], display.report)

@@ -169,6 +169,23 @@ def test_help_teaches() -> None:
     [
         (["train", "absent.yaml"], "absent.yaml: no such file."),
         (["train", "toy.yaml", "--set", "model.hiden=4"], "unknown key `model.hiden`; did you mean `model.hidden`?"),
+        (
+            ["train", "toy.yaml", "--set", "exemplars.policy=x"],
+            "`exemplars.policy` must be one of nearest, sample, random",
+        ),
+        (
+            ["prepare", "toy.yaml", "--set", "exemplars.policy=x"],
+            "`exemplars.policy` must be one of nearest, sample, random",
+        ),
+        (
+            ["retrieve", "toy.yaml", "--set", "exemplars.policy=x"],
+            "`exemplars.policy` must be one of nearest, sample, random",
+        ),
+        (
+            ["inspect", "toy.yaml", "--set", "exemplars.policy=x"],
+            "`exemplars.policy` must be one of nearest, sample, random",
+        ),
+        (["demo", "--set", "exemplars.policy=x"], "`exemplars.policy` must be one of nearest, sample, random"),
         (["train", "toy.yaml", "--variant", "bert"], "unknown variant 'bert'; the variants are seq2seq,"),
         (["train", "toy.yaml", "--run", "run"], "run: the run exists already; use --resume"),
         (["train", "toy.yaml", "--run", "none", "--resume"], "none: there is no run to resume."),

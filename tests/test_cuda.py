@@ -9,13 +9,14 @@ import pytest
 import torch
 from conftest import build_small_model, random_batch
 from safetensors.torch import load_file
-from test_join import numbered, rules_for, zipf_rows
+from test_join import hard_rules, hard_texts, numbered, rules_for, zipf_rows
 from toys import toy_records, variant_config, write_splits
 
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import PAD
-from exadec.exemplars.bow import Weighting
+from exadec.exemplars.bow import BagOfWords, Weighting
 from exadec.exemplars.candidates import Candidates
+from exadec.exemplars.join import join
 from exadec.search.generate import search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training import step
@@ -120,5 +121,16 @@ def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int, block: int |
     candidates = Candidates.arrange(rows, bag.weights)
     on_cpu = numbered(rows, allowed, candidates, k)
     on_gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed, block=block).search(rows, allowed, k)
+    assert (on_gpu.ids == on_cpu.ids).all()
+    assert (on_gpu.scores == on_cpu.scores).all()
+
+
+@pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
+@pytest.mark.parametrize("k", [1, 5, 300])
+def test_gpu_finds_what_the_cpu_finds_among_ties_huge_counts_and_groups(weighting: Weighting, k: int) -> None:
+    bag = BagOfWords(weighting)
+    rows, allowed = bag.fit(hard_texts(4_000, 3)), hard_rules(4_000, 4)
+    candidates = Candidates.arrange(rows, bag.weights)
+    on_cpu, on_gpu = (join(rows, candidates, k, allowed, device) for device in ("cpu", "cuda"))
     assert (on_gpu.ids == on_cpu.ids).all()
     assert (on_gpu.scores == on_cpu.scores).all()

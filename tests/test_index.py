@@ -1,5 +1,6 @@
 """The index against brute force, and against crashes, damage, and other processes."""
 
+import hashlib
 import json
 import math
 import os
@@ -25,7 +26,8 @@ import exadec.exemplars.index as index_module
 from exadec.corpus.stage import MANIFEST, hash_value
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Weighting, terms
-from exadec.exemplars.index import FORMAT, BowIndex, Hit
+from exadec.exemplars.index import BowIndex, Hit
+from exadec.exemplars.index_files import FORMAT
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).map(" ".join)
 
@@ -243,7 +245,7 @@ def test_crash_leaves_the_index_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(np if call == "save" else os, call, Mock(side_effect=KeyboardInterrupt))
         if not swept:
-            patched.setattr(index_module, "_sweep", lambda folder: None)
+            patched.setattr(index_module, "sweep", lambda folder: None)
         with pytest.raises(KeyboardInterrupt):
             changes[change]()
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -345,15 +347,15 @@ def test_who_has_not_seen_a_change_cannot_undo_it(tmp_path: Path) -> None:
 
 def test_opening_while_files_vanish_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = built(tmp_path / "i")
-    read = index_module._read_state
+    read = index_module.read_state
 
     def read_late(folder: Path, *others: object) -> object:
-        monkeypatch.setattr(index_module, "_read_state", read)
+        monkeypatch.setattr(index_module, "read_state", read)
         index.delete([0])
         index.compact()
         return read(folder, *others)
 
-    monkeypatch.setattr(index_module, "_read_state", read_late)
+    monkeypatch.setattr(index_module, "read_state", read_late)
     assert ids_of(BowIndex.open(tmp_path / "i")) == [1, 2]
 
 
@@ -398,3 +400,46 @@ def test_what_one_process_deletes_no_other_finds(tmp_path: Path) -> None:
         index = BowIndex.open(folder)
         index.verify()
         assert [hit.id for hit in index.search("a b new text", 9)] == [2, 1]
+
+
+OLD_FILES = {
+    "000001.0.words": np.frombuffer(b'["a", "b", "c"]', np.uint8),
+    "000001.0.word_weights": np.ones(3, np.int64),
+    "000001.0.columns": np.arange(3, dtype=np.int32),
+    "000001.0.ids": np.arange(2),
+    "000001.0.offsets": np.array([0, 2, 4]),
+    "000001.0.terms": np.array([0, 1, 1, 2], np.int32),
+    "000001.0.counts": np.array([1, 1, 2, 1], np.int32),
+    "000001.0.squares": np.array([2, 5]),
+    "000001.0.head_of": np.array([1, 0, 2], np.int16),
+    "000001.0.head": np.array([[[1, 2], [1, 0], [0, 1], [0, 0]]], np.uint8),
+    "000001.0.tail_offsets": np.arange(4),
+    "000001.0.tail_rows": np.full(3, 2**31 - 1, np.int32),
+    "000001.deleted": np.zeros(0, np.int64),
+}
+"""What the first version of the format keeps of the texts `a b` and `b b c`."""
+
+
+def test_an_index_written_by_the_first_version_opens(tmp_path: Path) -> None:
+    files = {}
+    for name, array in OLD_FILES.items():
+        path = tmp_path / f"{name}.npy"
+        np.save(path, array)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    manifest = {"format": "bag-of-words index 1, blocks of 8192", "corpus": "", "split": "words", "generation": 1}
+    manifest |= {"weighting": "raw", "unseen_weight": 1, "next_id": 2, "segments": ["000001.0"], "files": files}
+    manifest["key"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    index = BowIndex.open(tmp_path)
+    index.verify()
+    assert_same(index.search("a b b", 2), [Hit(0, 3 / 10**0.5), Hit(1, 4 / 5)])
+    index.add(["a d"])
+    index.delete([0])
+    assert [hit.id for hit in BowIndex.open(tmp_path).search("a b", 3)] == [1, 2]
+    # The same texts are written the same way today.
+    BowIndex.build(["a b", "b b c"]).save(tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").glob("*.npy")} == set(files)
+    for name, array in OLD_FILES.items():
+        written = np.load(tmp_path / "new" / f"{name}.npy")
+        assert written.dtype == array.dtype
+        np.testing.assert_array_equal(written, array)

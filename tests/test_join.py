@@ -20,7 +20,15 @@ import exadec.exemplars.join as joining
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.candidates import Candidates
-from exadec.exemplars.join import Allowed, Ledger, Neighbours, choose_device, join, screening_type, search
+from exadec.exemplars.join import (
+    Allowed,
+    Ledger,
+    Neighbours,
+    choose_device,
+    join,
+    screening_type,
+    search,
+)
 
 words = st.sampled_from(["a", "b", "c", "d", "e"])
 sentences = st.lists(words, max_size=6).map(" ".join)
@@ -257,24 +265,80 @@ def test_devices_are_checked() -> None:
         choose_device("tpu")
 
 
+def hard_texts(count: int, seed: int) -> list[str]:
+    """Texts with many ties, huge counts, and none of any word; a few words are everywhere, most nearly nowhere."""
+    random = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, 301)
+    texts = []
+    for i in range(count):
+        drawn = random.choice(300, random.integers(1, 12), p=shares / shares.sum())
+        texts.append(" ".join(f"w{t}" for t in drawn))
+        if i % 7 == 3:
+            texts[-1] = texts[i // 2]  # the same row again, far away
+        if i % 11 == 5:
+            texts[-1] = "tie twice"  # more of them than the first round of a search looks at
+        if i % 13 == 0:
+            texts[-1] = ""
+        if i % 17 == 1:
+            texts[-1] = f"w{i % 40} " * 5000 + "w0 " * 200 + f"only{i}"
+    return texts
+
+
+def hard_rules(count: int, seed: int) -> Allowed:
+    """Groups are ranges; own keys, and keys that few share; some candidates that nobody may find."""
+    random = np.random.default_rng(seed)
+    borders = np.array([0, count // 3, count // 3 + 1, count // 2, count])
+    ranges = np.stack([borders[:-1], borders[1:]], axis=1)[random.integers(0, 4, count)]
+    ranges[: count // 2] = [0, count]
+    ranges[count // 2 : count // 2 + 2] = [5, 5]  # a group without members
+    keys = np.stack([np.arange(count), random.integers(0, count // 3, count)])
+    return Allowed(keys, keys, random.random(count) < 0.95, ranges)
+
+
 INTERPRETED = """
+import numpy as np
 import torch
-from test_join import Candidates, brute_force, numbered, rules_for, zipf_rows
-from exadec.exemplars.cuda import GpuSearch
-for weighting, k in (("raw", 1), ("tfidf", 3)):
-    rows, bag = zipf_rows(150, 17, weighting, types=400)
-    queries, allowed = rows.slice(100, 112), rules_for(150, 150, 3).take(range(100, 112))
-    allowed.query_ranges[:] = [20, 145]
+from dataclasses import replace
+import exadec.exemplars.cuda as cuda
+import exadec.exemplars.gpu_kernels as gpu_kernels
+from exadec.exemplars.join import order_by_range
+from exadec.errors import InputError
+from test_join import Allowed, BagOfWords, Candidates, Rows, hard_rules, hard_texts, numbered, rules_for, zipf_rows
+cuda.TILE = gpu_kernels.TILE = 16  # many tiles, and so many rounds, of few candidates
+cuda._FIRST_TILES = 2
+def check(queries, rows, bag, allowed, k, block=None):
+    order = order_by_range(allowed.query_ranges)
+    queries, allowed = queries.take(order), allowed.take(order)
     candidates = Candidates.arrange(rows, bag.weights)
     expected = numbered(queries, allowed, candidates, k)
-    for block in (None, 64):
-        gpu = GpuSearch(rows, bag.weights, candidates.ids, allowed, torch.device("cpu"), block)
-        found = gpu.search(queries, allowed, k)
-        assert (found.ids >= 0).any()
-        assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
-print("equal")
+    gpu = cuda.GpuSearch(rows, bag.weights, candidates.ids, allowed, torch.device("cpu"), block)
+    found = gpu.search(queries, allowed, k)
+    assert (found.ids >= 0).any()
+    assert (found.ids == expected.ids).all() and (found.scores == expected.scores).all()
+weighting = WEIGHTING
+rows, bag = zipf_rows(150, 17, weighting, types=400)
+allowed = rules_for(150, 150, 3).take(range(100, 112))
+allowed.query_ranges[:] = [20, 145]
+for k, block in ((1, None), (3, 64)):
+    check(rows.slice(100, 112), rows, bag, allowed, k, block)
+bag = BagOfWords(weighting)
+rows = bag.fit(hard_texts(180, 5))
+some = np.r_[0:20, 90:102]
+for k in (1, 30):
+    check(rows.take(some), rows, bag, hard_rules(180, 7).take(some), k)
+new = bag.count(["tie", "tie twice twice", "unheard of", "", "w0 w1 unheard", "w39 " * 9000])
+keys, ranges = np.full((2, 6), -1), np.tile([0, 180], (6, 1))
+check(new, rows, bag, replace(hard_rules(180, 7), query_keys=keys, query_ranges=ranges), 5)
+one = np.zeros(1, np.int64)
+huge = Rows(np.array([0, 1]), one.astype(np.int32), np.array([2**30], np.int32), np.array([2**60]))
+try:
+    cuda.GpuSearch(huge, one + 1, one, Allowed.all(1, 1), torch.device("cpu"))
+except InputError as error:
+    assert "do not fit into 30 bits; join on the CPU" in str(error)
+    print("equal")
 """
 
 
-def test_gpu_kernels_are_right_when_triton_interprets_them() -> None:
-    assert interpret_kernels(INTERPRETED) == "equal"
+@pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
+def test_gpu_kernels_are_right_when_triton_interprets_them(weighting: Weighting) -> None:
+    assert interpret_kernels(INTERPRETED.replace("WEIGHTING", repr(weighting))) == "equal"

@@ -23,6 +23,7 @@ ORDER = {
     "model": "a batch becomes log-probabilities",
     "search": "a model's probabilities become text",
     "textmetrics": "text is scored against text; training stops early by such a score",
+    "settings": "looks names of a configuration up in the lists of the packages above",
     "training": "loads, fits, searches and scores in one loop; its result is a run on disk",
     "api": "opens a run and writes new text",
     "views": "shows corpora, runs and what a Writer wrote",

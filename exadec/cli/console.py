@@ -1,17 +1,14 @@
 """What the verbs share: messages, and the arguments that several of them take.
 
-In: text for the user, arguments as typed. Out: messages on stderr, `Config`s.
+In: text for the user. Out: messages on stderr.
 """
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-
-from exadec.config import Config
 
 messages = Console(stderr=True)
 
@@ -32,14 +29,3 @@ class MessageHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"exadec: {record.getMessage()}", style="yellow" if record.levelno >= logging.WARNING else "")
-
-
-def load_config(path: Path, overrides: Sequence[str] | None, variant: str | None = None) -> Config:
-    """The configuration of a command. Names of formats and metrics are checked before anything long begins."""
-    config = Config.load(path, overrides or [], variant)
-    from exadec.corpus.readers import find_format
-    from exadec.textmetrics.metrics import require_steering
-
-    find_format(config.corpus)
-    require_steering(config.training.metric)
-    return config

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
+from exadec.cli.console import ConfigFile, Overrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
+from exadec.settings import load_config
 from exadec.views.progress import Display
 
 

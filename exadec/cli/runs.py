@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from exadec.cli.console import ConfigFile, Overrides, load_config, messages, say
+from exadec.cli.console import ConfigFile, Overrides, messages, say
 from exadec.config import VARIANTS
 from exadec.errors import InputError
+from exadec.settings import load_config
 from exadec.views.progress import Display, RunsDisplay
 
 INTERRUPTED = 130
@@ -25,10 +26,9 @@ def demo(
     force: Annotated[bool, typer.Option(help="Train again even if the folder holds finished runs.")] = False,
 ) -> None:
     """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
-    from exadec.demo import find_config, run_demo
+    from exadec.demo import run_demo
     from exadec.training.trainer import Interrupted
 
-    load_config(find_config("wire"), set_)  # what is misspelt is refused before the corpus is made
     try:
         run_demo(folder, set_ or [], force, messages)
     except Interrupted:

@@ -21,7 +21,7 @@ from exadec.views.progress import Display
 def generate(
     run: RunFolder,
     exemplar: Annotated[
-        str | None, typer.Option(help="Write in the manner of this text; by default retrieval finds one.")
+        str | None, typer.Option(help="Write in the manner of this text; by default the run's policy finds one.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Retrieve from this group's texts only: an outlet, an author, a product line.")
@@ -37,6 +37,9 @@ def generate(
     """Write one text for each line of stdin, or for a split of the corpus.
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
+
+    New text gets its exemplar by the policy the run was trained with. The policies shuffled, oracle and given cannot be
+    followed for new text: it then gets the nearest exemplar.
     """
     if exemplar is not None and group is not None:
         raise InputError("--exemplar is a text and --group a place to look for one: give one of them.")

@@ -3,7 +3,7 @@
 In: the `Rows` that can be found. Out: `Candidates`: frequent terms as dense columns, all others as inverted lists.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -80,6 +80,29 @@ class Candidates:
         columns[numbers[in_head] // width, column[in_head], numbers[in_head] % width] = rows.counts[in_head]
         tail_offsets, tail_rows = _invert(rows.terms[~in_head], numbers[~in_head], rows.counts[~in_head], terms)
         return Candidates(rows, ids, weights, head_of, columns, tail_offsets, tail_rows)
+
+
+def query_factors(queries: Rows, weights: np.ndarray) -> np.ndarray:
+    """(entries,) int64: qₜ wₜ², which times a candidate's count of the term is the term's part of their product."""
+    weight = weights[queries.terms]
+    factors: np.ndarray = queries.counts * weight * weight
+    return factors
+
+
+def over_own_terms(rows: Rows) -> tuple[np.ndarray, Rows]:
+    """(own terms,) int32: those that occur, ascending; and the rows with one column for each of them."""
+    present = np.bincount(rows.terms) > 0
+    numbers = (np.cumsum(present) - 1).astype(np.int32)
+    return np.flatnonzero(present).astype(np.int32), replace(rows, terms=numbers[rows.terms])
+
+
+def over_terms(terms: np.ndarray, rows: Rows) -> Rows:
+    """Rows over the columns of these ascending terms alone: a product with rows that have no other is the same."""
+    columns = np.searchsorted(terms, rows.terms)  # (entries,)
+    known = columns < len(terms)
+    known[known] = terms[columns[known]] == rows.terms[known]
+    offsets = np.concatenate([[0], np.cumsum(known)])[rows.offsets]
+    return Rows(offsets, columns[known].astype(np.int32), rows.counts[known], rows.squares)
 
 
 def _invert(columns: np.ndarray, numbers: np.ndarray, counts: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import Candidates
+from exadec.exemplars.candidates import Candidates, over_own_terms, over_terms
 from exadec.exemplars.join import Allowed, Neighbours, search
 
 _FAN = 16
@@ -218,8 +218,7 @@ def _plain(rows: Rows) -> Rows:
 def _arrange(block: tuple[Rows, np.ndarray, np.ndarray], weights: np.ndarray, begin: int) -> _CandidateBlock:
     """A task: a block of candidates, from row `begin` on, made ready for all queries."""
     rows, keys, alive = block
-    terms, columns = np.unique(rows.terms, return_inverse=True)
-    own = Rows(rows.offsets, columns.astype(np.int32), rows.counts, rows.squares)
+    terms, own = over_own_terms(rows)
     ids = np.arange(begin, begin + len(rows), dtype=np.int64)
     return _CandidateBlock(Candidates.arrange(own, weights[terms], ids), terms, keys, alive)
 
@@ -229,16 +228,8 @@ def _match(queries: _QueryBlock, block: _CandidateBlock, k: int) -> tuple[int, N
     count, candidates = len(queries.rows), len(block.candidates)
     ranges = np.clip(queries.ranges - block.candidates.ids[0], 0, candidates)
     allowed = Allowed(queries.keys, block.keys, block.alive, ranges)
-    rows = _over(block.terms, queries.rows)
+    rows = over_terms(block.terms, queries.rows)
     return count, search(rows, block.candidates, k, allowed, np.arange(count), threads=1)
-
-
-def _over(terms: np.ndarray, rows: Rows) -> Rows:
-    """Rows over the columns of `terms` alone: the other terms add nothing to a product with the block."""
-    columns = np.searchsorted(terms, rows.terms)
-    known = np.append(terms, -1)[columns] == rows.terms  # -1: beyond the last term
-    offsets = np.concatenate([[0], np.cumsum(known)])[rows.offsets]
-    return Rows(offsets, columns[known].astype(np.int32), rows.counts[known], rows.squares)
 
 
 def _merge(*parts: Neighbours) -> Neighbours:

@@ -4,7 +4,8 @@ In: the same rows and rules as `join.search`. Out: the same `Neighbours`, bit fo
 
 Every row is folded into a short dense row of bytes: frequent terms keep a column each, the others share columns. No
 count is negative, so the product of two folded rows is at least that of the rows themselves, and one dense product
-bounds every pair from above. Tiles of candidates whose bound reaches what is already certain are computed exactly.
+bounds every pair from above. Tiles of candidates are computed exactly in the order of their bounds, a few at first and
+twice as many in each round, until no other tile reaches the score that is already certain.
 """
 
 from dataclasses import dataclass, replace
@@ -16,15 +17,20 @@ import torch
 
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.gpu_kernels import TILE, hits_in_tiles, scores_in_tiles, tile_bounds
+from exadec.exemplars.candidates import query_factors
+from exadec.exemplars.gpu_kernels import TILE, scores_in_tiles, tile_bounds
 from exadec.exemplars.join import Allowed, Neighbours
 
 _COLUMNS = 1024
-"""Of a folded row. Twice as many halve the tiles to verify, but the product is nearly all the work already."""
-_EXACT = 256
-"""Columns of a single term. Measured on news: fewer or more leave more tiles to verify."""
-_FIRST_TILES = 16
-"""Tiles with the highest bounds, computed first: the best score in them is the one to beat."""
+"""Of a folded row whose terms all weigh the same. More leave fewer tiles, but the product is most of the work."""
+_WEIGHTED_COLUMNS = 2048
+"""Of a folded row by tf-idf: rare terms, which share columns, weigh most, so that sharing loosens the bounds more."""
+_EXACT_PART = 16
+"""One in so many columns is of a single term. Simulated on news: raw counts hardly care, and more hurt tf-idf."""
+_FIRST_TILES = 8
+"""Tiles of a query that the first round computes. Raw counts seldom need more."""
+_SCORE_BYTES = 1 << 27
+"""Of the scores that are computed at once."""
 _MARGIN = 1 - 2.0**-20
 """Bounds are float32: less than 2 ** -21 of one is lost to rounding."""
 _BOUND_BYTES = 1 << 30
@@ -42,7 +48,7 @@ class _Folded:
     counts: torch.Tensor
     """(entries,) int32"""
     codes: torch.Tensor
-    """(N rounded up to tiles, _COLUMNS) int8: folded rows, divided by the row's scale and rounded up"""
+    """(N rounded up to tiles, columns) int8: folded rows, divided by the row's scale and rounded up"""
     scales: torch.Tensor
     """(N rounded up to tiles,) float32"""
 
@@ -62,7 +68,8 @@ class GpuSearch:
         """Rows as for `Candidates`, which need no arranging here; of `allowed` what it says of candidates."""
         self.rows, self.weights, self.ids, self.allowed = rows, weights, ids, allowed
         self.device = device or torch.device("cuda")
-        self.columns = _fold_columns(rows, len(weights))
+        self.width = _COLUMNS if len(np.unique(weights)) <= 1 else _WEIGHTED_COLUMNS
+        self.columns = _fold_columns(rows, len(weights), self.width)
         self.block = block or self._rows_that_fit()
         self._only_block = self._load(0) if len(rows) <= self.block else None
 
@@ -85,7 +92,7 @@ class GpuSearch:
         end = min(begin + self.block, len(self.rows))
         keys, alive = self.allowed.candidate_keys[:, begin:end], self.allowed.alive[begin:end]
         rows = self.rows.slice(begin, end)
-        return _Block(rows, self.weights, self.columns, self.ids[begin:end], keys, alive, self.device)
+        return _Block(rows, self.weights, self.columns, self.width, self.ids[begin:end], keys, alive, self.device)
 
     def _rows_that_fit(self) -> int:
         """Half of the free memory is for candidates; queries, bounds and what is verified share the other."""
@@ -93,7 +100,7 @@ class GpuSearch:
             return max(1, len(self.rows))
         free, _ = torch.cuda.mem_get_info(self.device)
         keys = 8 * len(self.allowed.candidate_keys)
-        bytes_per_row = _COLUMNS + 40 + keys + 8 * len(self.rows.terms) / max(1, len(self.rows))
+        bytes_per_row = self.width + 40 + keys + 8 * len(self.rows.terms) / max(1, len(self.rows))
         return max(TILE, int(free / 2 / bytes_per_row) // TILE * TILE)
 
 
@@ -105,15 +112,15 @@ class _Block:
         rows: Rows,
         weights: np.ndarray,
         columns: np.ndarray,
+        width: int,
         ids: np.ndarray,
         keys: np.ndarray,
         alive: np.ndarray,
         device: torch.device,
     ):
-        self.rows, self.weights, self.columns, self.device = rows, weights, columns, device
+        self.rows, self.weights, self.columns, self.width, self.device = rows, weights, columns, width, device
         self.ids = self._load(ids)
         self.folded = self._fold(rows)
-        self.squared_weights = self._load(weights * weights)
         self.squares, self.alive, self.keys = self._load(rows.squares), self._load(alive), self._load(keys)
         # What a bound is multiplied with; nothing reaches a candidate that may not be found.
         self.inverse = torch.zeros(len(self.folded.codes), device=self.device)
@@ -123,12 +130,13 @@ class _Block:
     def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
         found = Neighbours.none(len(queries), k)
         folded = self._fold(queries)
-        factors = folded.counts * self.squared_weights[folded.terms]
-        if len(factors) and int(factors.max()) >= 2**31:
+        factors = query_factors(queries, self.weights)
+        if factors.max(initial=0) >= 2**31:
             raise InputError("a count times its squared weight does not fit into 32 bits; join on the CPU instead.")
         exact = (
-            folded.offsets, folded.terms, factors.int(), self.folded.offsets, self.folded.terms, self.folded.counts,
-            self.squares, self.alive, self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
+            folded.offsets, folded.terms, self._load(factors.astype(np.int32)),
+            self.folded.offsets, self.folded.terms, self.folded.counts, self.squares, self.alive,
+            self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
             len(queries), len(self.rows), len(allowed.query_keys),
         )  # fmt: skip
         for begin, end in _runs(allowed.query_ranges):
@@ -149,38 +157,61 @@ class _Block:
         """(queries, k) ids and scores of the queries from start to stop."""
         first_tile, count = tiles[0], tiles[1] - tiles[0]
         bounds = tile_bounds(queries.codes, self.folded.codes, self.inverse, start, stop, first_tile, count)
-        certain = _certain_scores(bounds, exact, start, first_tile, k)  # (queries,) float64
-        least = certain.sqrt().float() * _MARGIN / queries.scales[start:stop]
-        chosen = torch.nonzero(bounds >= least.clamp(min=1e-30)[:, None])  # (pairs, 2)
-        rows, scores, positions = hits_in_tiles(chosen[:, 0] + start, chosen[:, 1] + first_tile, certain, start, *exact)
-        return _best(rows - start, scores, self.ids[positions], stop - start, k)
+        scales = queries.scales[start:stop]
+        top = torch.zeros(stop - start, k, dtype=torch.float64, device=self.device)  # the best scores so far, falling
+        hits = []
+        pending = torch.arange(stop - start, device=self.device)  # queries that may find more
+        size = _FIRST_TILES
+        while len(pending):
+            values, chosen = (bounds if len(pending) == len(bounds) else bounds[pending]).topk(min(size, count))
+            wanted = values >= _least(top[pending], scales[pending])
+            numbers = torch.where(wanted, chosen + first_tile, -1)  # (pending, tiles)
+            step = max(1, _SCORE_BYTES // (8 * TILE * numbers.shape[1]))
+            for rows, some in zip(pending.split(step), numbers.split(step), strict=True):
+                hits.append(_improve(top, rows, scores_in_tiles(rows + start, some, *exact), some))
+            bounds[pending[:, None], chosen] = -1.0
+            # No tile that is left has a higher bound than the last of the chosen ones.
+            pending = pending[(values[:, -1:] >= _least(top[pending], scales[pending]))[:, 0] & (size < count)]
+            size *= 2
+        rows, scores, positions = (torch.cat(parts) for parts in zip(*hits, strict=True))
+        return _best(rows, scores, self.ids[positions], stop - start, k)
 
     def _load(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
     def _fold(self, rows: Rows) -> _Folded:
-        device = self.device
+        device, width = self.device, self.width
         offsets = self._load(rows.offsets)
         terms = self._load(rows.terms)
         counts = self._load(rows.counts)
         column_of, weight_of = self._load(self.columns), self._load(self.weights)
         padded = -(-len(rows) // TILE) * TILE
-        codes = torch.zeros(padded, _COLUMNS, dtype=torch.int8, device=device)
+        codes = torch.zeros(padded, width, dtype=torch.int8, device=device)
         scales = torch.ones(padded, device=device)
-        step = 1 << 17
+        step = (1 << 27) // width  # half a gigabyte while they are whole numbers
         for begin in range(0, len(rows), step):
             end = min(begin + step, len(rows))
             first, last = int(rows.offsets[begin]), int(rows.offsets[end])
             lengths = offsets[begin + 1 : end + 1] - offsets[begin:end]
             numbers = torch.arange(end - begin, device=device).repeat_interleave(lengths)
             part = terms[first:last]
-            dense = torch.zeros((end - begin) * _COLUMNS, dtype=torch.int32, device=device)
-            dense.index_add_(0, numbers * _COLUMNS + column_of[part], (counts[first:last] * weight_of[part]).int())
-            dense = dense.view(end - begin, _COLUMNS)
+            values = counts[first:last] * weight_of[part]
+            if len(values) and _largest_sum(values, lengths) >= 2**30:
+                raise InputError("the weighted counts of a row do not fit into 30 bits; join on the CPU instead.")
+            dense = torch.zeros((end - begin) * width, dtype=torch.int32, device=device)
+            dense.index_add_(0, numbers * width + column_of[part], values.int())
+            dense = dense.view(end - begin, width)
             scale = ((dense.amax(dim=1) + 126) // 127).clamp(min=1)
             codes[begin:end] = ((dense + (scale - 1)[:, None]) // scale[:, None]).to(torch.int8)
             scales[begin:end] = scale.float()
         return _Folded(offsets, terms, counts, codes, scales)
+
+
+def _largest_sum(values: torch.Tensor, lengths: torch.Tensor) -> int:
+    """Of the values of a row; rows have so many values each."""
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    ends = lengths.cumsum(0)
+    return int((sums[ends] - sums[ends - lengths]).max())
 
 
 def _bound_bytes(device: torch.device) -> int:
@@ -188,23 +219,24 @@ def _bound_bytes(device: torch.device) -> int:
     return min(_BOUND_BYTES, torch.cuda.mem_get_info(device)[0] // 8) if device.type == "cuda" else _BOUND_BYTES
 
 
-def _certain_scores(bounds: torch.Tensor, exact: Any, start: int, first_tile: int, k: int) -> torch.Tensor:
-    """The k-th best score among the most promising tiles of each query, 0 where there are not so many."""
-    queries, tiles = bounds.shape
-    promising = min(tiles, max(_FIRST_TILES, 2 * k))
-    chosen = bounds.topk(promising, dim=1, sorted=False).indices  # (queries, promising)
-    certain = torch.empty(queries, dtype=torch.float64, device=bounds.device)
-    step = max(1, (1 << 27) // (8 * TILE * promising))
-    for begin in range(0, queries, step):
-        part = chosen[begin : begin + step]
-        rows = torch.arange(start + begin, start + begin + len(part), device=bounds.device)
-        rows = rows.repeat_interleave(promising)
-        scores = scores_in_tiles(rows, part.reshape(-1) + first_tile, *exact).view(len(part), -1)
-        if scores.shape[1] < k:
-            certain[begin : begin + step] = 0.0
-        else:
-            certain[begin : begin + step] = scores.topk(k, dim=1).values[:, -1]
-    return certain
+def _least(top: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """(queries, 1) float32: bounds below this one cannot reach the k-th best score, nor tie with it."""
+    return (top[:, -1].sqrt().float() * _MARGIN / scales).clamp(min=1e-30)[:, None]
+
+
+def _improve(
+    top: torch.Tensor, rows: torch.Tensor, scores: torch.Tensor, tiles: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Merge the scores (rows, tiles, TILE) of some rows into `top`; (hits,) rows, scores, positions of the best.
+
+    Whatever is among the best in the end is a hit of its round, ties included.
+    """
+    k, scores = top.shape[1], scores.flatten(1)
+    new = scores.topk(min(k, scores.shape[1])).values
+    top[rows] = torch.cat([top[rows], new], dim=1).topk(k).values
+    row, place = torch.nonzero((scores > 0) & (scores >= top[rows, -1:]), as_tuple=True)
+    positions = tiles[row, place // TILE] * TILE + place % TILE
+    return rows[row], scores[row, place], positions
 
 
 def _best(
@@ -225,14 +257,14 @@ def _best(
     return best.cpu().numpy(), top.cpu().numpy()
 
 
-def _fold_columns(rows: Rows, terms: int) -> np.ndarray:
+def _fold_columns(rows: Rows, terms: int, width: int) -> np.ndarray:
     """(terms,) int64: the column of each term; the rare ones are dealt out so that all columns get the like of them."""
     order = np.argsort(-np.bincount(rows.terms, minlength=terms), kind="stable")
-    columns = np.empty(terms, np.int64)
-    columns[order[:_EXACT]] = np.arange(min(_EXACT, terms))
-    shared = _COLUMNS - _EXACT
-    turn, place = np.divmod(np.arange(max(0, terms - _EXACT)), shared)
-    columns[order[_EXACT:]] = _EXACT + np.where(turn % 2 == 0, place, shared - 1 - place)
+    columns, exact = np.empty(terms, np.int64), width // _EXACT_PART
+    columns[order[:exact]] = np.arange(min(exact, terms))
+    shared = width - exact
+    turn, place = np.divmod(np.arange(max(0, terms - exact)), shared)
+    columns[order[exact:]] = exact + np.where(turn % 2 == 0, place, shared - 1 - place)
     return columns
 
 

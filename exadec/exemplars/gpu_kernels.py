@@ -38,34 +38,17 @@ def tile_bounds(
 
 
 def scores_in_tiles(rows: torch.Tensor, tiles: torch.Tensor, *exact: Any) -> torch.Tensor:
-    """(pairs, TILE) float64: the exact scores of query rows[i] with the candidates of tiles[i]; 0 if not allowed."""
-    scores = torch.empty(len(rows), TILE, dtype=torch.float64, device=rows.device)
-    if len(rows):
+    """(queries, tiles, TILE) float64: exact scores of query rows[i] with the candidates of tiles[i, j].
+
+    A score is 0 where the two may not meet. A tile of -1 is left out: its scores are 0.
+    """
+    scores = torch.zeros(*tiles.shape, TILE, dtype=torch.float64, device=rows.device)
+    if tiles.numel():
         *arrays, rules = exact
-        _scores[(len(rows),)](rows, tiles, scores, *arrays, rules=rules, tile=TILE, chunk=_CHUNK, num_warps=4)
+        _scores[(tiles.numel(),)](
+            rows, tiles, scores, tiles.shape[1], *arrays, rules=rules, tile=TILE, chunk=_CHUNK, num_warps=4
+        )
     return scores
-
-
-def hits_in_tiles(
-    rows: torch.Tensor, tiles: torch.Tensor, least: torch.Tensor, start: int, *exact: Any
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(hits,) queries, scores and candidates of all pairs in the tiles that reach least[query - start], in no order."""
-    device, capacity = rows.device, 4 * len(rows) + 1024
-    *arrays, rules = exact
-    while True:
-        counter = torch.zeros(1, dtype=torch.int64, device=device)
-        hit_rows = torch.empty(capacity, dtype=torch.int64, device=device)
-        hit_scores = torch.empty(capacity, dtype=torch.float64, device=device)
-        hit_positions = torch.empty(capacity, dtype=torch.int64, device=device)
-        if len(rows):
-            _hits[(len(rows),)](
-                rows, tiles, least, start, counter, hit_rows, hit_scores, hit_positions, capacity, *arrays,
-                rules=rules, tile=TILE, chunk=_CHUNK, num_warps=4,
-            )  # fmt: skip
-        count = int(counter)
-        if count <= capacity:
-            return hit_rows[:count], hit_scores[:count], hit_positions[:count]
-        capacity = count  # many candidates tie: once more, with room for all of them
 
 
 @triton.jit
@@ -127,42 +110,22 @@ def _tile_scores(
     square = tl.load(squares + numbers, mask=exists, other=1)
     square = tl.maximum(square, 1).to(tl.float64)
     product = dots.to(tl.float64)
-    return numbers, tl.where(allowed, product * product / square, 0.0)
+    return tl.where(allowed, product * product / square, 0.0)
 
 
 @triton.jit
 def _scores(
-    pair_rows, pair_tiles, scores, query_offsets, query_terms, query_factors, offsets, terms, counts, squares, alive,
-    query_ranges, query_keys, candidate_keys, query_count, candidate_count,
-    rules: tl.constexpr, tile: tl.constexpr, chunk: tl.constexpr,
-):  # fmt: skip
-    pair = tl.program_id(0).to(tl.int64)
-    _, exact = _tile_scores(
-        tl.load(pair_rows + pair), tl.load(pair_tiles + pair), query_offsets, query_terms, query_factors, offsets,
-        terms, counts, squares, alive, query_ranges, query_keys, candidate_keys, query_count, candidate_count,
-        rules, tile, chunk,
-    )  # fmt: skip
-    tl.store(scores + pair * tile + tl.arange(0, tile), exact)
-
-
-@triton.jit
-def _hits(
-    pair_rows, pair_tiles, least, start, counter, hit_rows, hit_scores, hit_positions, capacity,
+    query_rows, tiles, scores, tiles_of_query,
     query_offsets, query_terms, query_factors, offsets, terms, counts, squares, alive,
     query_ranges, query_keys, candidate_keys, query_count, candidate_count,
     rules: tl.constexpr, tile: tl.constexpr, chunk: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0).to(tl.int64)
-    row = tl.load(pair_rows + pair)
-    numbers, exact = _tile_scores(
-        row, tl.load(pair_tiles + pair), query_offsets, query_terms, query_factors, offsets, terms, counts, squares,
-        alive, query_ranges, query_keys, candidate_keys, query_count, candidate_count, rules, tile, chunk,
-    )  # fmt: skip
-    hit = (exact > 0) & (exact >= tl.load(least + row - start))
-    found = tl.sum(hit.to(tl.int64), axis=0)
-    if found > 0:
-        place = tl.atomic_add(counter, found) + tl.cumsum(hit.to(tl.int64), axis=0) - 1
-        fits = hit & (place < capacity)
-        tl.store(hit_rows + place, row + tl.zeros_like(numbers), mask=fits)
-        tl.store(hit_scores + place, exact, mask=fits)
-        tl.store(hit_positions + place, numbers, mask=fits)
+    tile_number = tl.load(tiles + pair)
+    if tile_number >= 0:
+        exact = _tile_scores(
+            tl.load(query_rows + pair // tiles_of_query), tile_number, query_offsets, query_terms, query_factors,
+            offsets, terms, counts, squares, alive, query_ranges, query_keys, candidate_keys, query_count,
+            candidate_count, rules, tile, chunk,
+        )  # fmt: skip
+        tl.store(scores + pair * tile + tl.arange(0, tile), exact)

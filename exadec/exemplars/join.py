@@ -15,7 +15,7 @@ import numpy as np
 
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import BLOCK, Candidates
+from exadec.exemplars.candidates import BLOCK, Candidates, query_factors
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -180,14 +180,13 @@ def search(
     report: Callable[[int], None] = lambda done: None,
     threads: int | None = None,
 ) -> Neighbours:
-    """The neighbours of the queries `numbers`, with all cores or so many threads; of the others nothing is said."""
+    """The neighbours of the queries `numbers`, with all cores or so many threads. Other rows stay empty."""
     from exadec.exemplars.kernels import search_rows  # numba, which takes a second to load
 
     found = Neighbours.none(len(queries), k)
     candidate_arrays = candidates.arrays()
     kind = screening_type(queries, candidates)
-    weights = candidates.weights[queries.terms]
-    factors = queries.counts * weights * weights
+    factors = query_factors(queries, candidates.weights)
 
     def work(block: np.ndarray) -> int:
         begin, end = allowed.query_ranges[block[0]]

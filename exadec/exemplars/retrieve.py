@@ -3,24 +3,23 @@
 In: a prepared `Corpus`. Out: an `ExemplarMap`: for each instance of each split one training instance, or none.
 """
 
-import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import SPLITS, Corpus, Report, silent
-from exadec.corpus.record import fingerprint, read_lines
+from exadec.corpus.record import fingerprint
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
-from exadec.exemplars.policies import Choice, Engine, Instances, Pool
+from exadec.exemplars.policies import find_policy
+from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
 
 FORMAT = 2
 DEFAULT = ExemplarConfig()
@@ -57,43 +56,6 @@ class ExemplarMap:
             raise InputError(f"{self.folder / name}: missing or damaged; run `exadec retrieve` again.") from None
 
 
-class Found(NamedTuple):
-    """What retrieval found for one new text."""
-
-    number: int | None
-    """The training instance whose target is the exemplar; None when no training source shares a word."""
-    similarity: float
-
-
-class Retriever:
-    """Finds exemplars for texts that are not part of a corpus."""
-
-    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
-        self.corpus = corpus
-        self.index = open_index(corpus, config)
-        self._groups: np.ndarray | None = None
-
-    def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
-        """For each source the training instance whose source is most similar.
-
-        With a group only that group's instances are looked at: a house's own texts.
-        """
-        ids, similarities = self.index.search_many(sources, among=None if group is None else self._members(group))
-        return [
-            Found(int(number) if number >= 0 else None, float(similarity))
-            for number, similarity in zip(ids[:, 0], similarities[:, 0], strict=True)
-        ]
-
-    def _members(self, group: str) -> np.ndarray:
-        """(N,) bool over the training instances."""
-        if self._groups is None:
-            self._groups = np.array([record.group or "" for record in self.corpus.records("train")])
-        members: np.ndarray = self._groups == group
-        if not group or not members.any():
-            raise InputError(f"no training record has the group {group!r}.")
-        return members
-
-
 def retrieve(
     corpus: Corpus,
     config: ExemplarConfig = DEFAULT,
@@ -106,6 +68,7 @@ def retrieve(
     Where it is made (a CPU, a GPU, the Ray cluster at an address) makes no difference to it. A join that was killed
     goes on where it was.
     """
+    find_policy(config)  # refuses an unknown one before any work
     folder = exemplar_folder(corpus, config)
     facts: dict[str, Any] = {"corpus": corpus.hash, "config": asdict(config)}
     if config.given is not None:
@@ -166,17 +129,13 @@ def _choose_for_splits(
 ) -> dict[str, Any]:
     bag, groups = BagOfWords(config.weighting, _splitter(corpus, config)), _Numbers()
     train = _read_instances(corpus, "train", config, bag.fit, groups, report)
-    if config.policy != "oracle":
+    if find_policy(config).compares == "source":
         _save_index(corpus, config, bag, train.rows)
-    pool = Pool(train, bag.weights, config)
-    named = None if config.given is None else _read_given(Path(config.given), corpus)
+    policy = find_policy(config)(Pool(train, bag.weights, config, corpus))
     facts = {}
     for split in SPLITS:
         side = train if split == "train" else _read_instances(corpus, split, config, bag.count, groups, report)
-        if named is not None:
-            choice = pool.with_similarities(side, named[split])
-        else:
-            choice = pool.choose(side, split, _for_split(engine, split, report))
+        choice = policy.choose(side, split, _for_split(engine, split, report))
         _write_choice(folder, split, choice)
         facts[split] = {
             "without_exemplar": int((choice.index < 0).sum()),
@@ -225,7 +184,7 @@ def _read_instances(
             members.append(-1 if record.group is None else groups[record.group])
             if number % 1000 == 0:
                 report(f"counting words of {split}", number, size)
-            yield record.target if config.policy == "oracle" else record.source
+            yield getattr(record, find_policy(config).compares)
 
     rows = count(texts())
     return Instances(
@@ -235,26 +194,3 @@ def _read_instances(
         targets=np.array(targets, np.uint64).view(np.int64),
         groups=np.array(members, np.int64),
     )
-
-
-def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
-    """For each split the training instances that the file names; -1 for instances it does not speak of."""
-    places = {split: {record.uid: number for number, record in enumerate(corpus.records(split))} for split in SPLITS}
-    named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
-    for number, line in read_lines(path):
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-            split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
-        if split not in SPLITS:
-            raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
-        if uid not in places[split]:
-            raise InputError(f"{where}: there is no {split} record with the uid {uid!r}.")
-        if exemplar not in places["train"]:
-            raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
-        if split == "train" and uid == exemplar:
-            raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
-        named[split][places[split][uid]] = places["train"][exemplar]
-    return named

@@ -22,7 +22,7 @@ from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import pick_device
-from exadec.textmetrics.metrics import require_steering
+from exadec.settings import check_names
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path
@@ -130,7 +130,7 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
     for job in jobs:
-        require_steering(job.config.training.metric)
+        check_names(job.config)
     folders = [job.folder for job in jobs]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:

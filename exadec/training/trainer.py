@@ -30,9 +30,10 @@ from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics import Score
-from exadec.textmetrics.metrics import require_steering, score_all
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
     BEST,
     LAST,
@@ -312,7 +313,7 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
 
 def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
     training = config.training
-    require_steering(training.metric)
+    check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
     if training.precision == "bfloat16" and pick_device().type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")

@@ -1,6 +1,6 @@
-"""Which training instance becomes an instance's exemplar.
+"""The training instances, to search and to draw from: what all policies share.
 
-In: two `Instances`, the training set and the instances that want exemplars. Out: a `Choice` for each of these.
+In: two `Instances`, the training set and the instances that want exemplars. Out: `Neighbours`, draws, a `Choice`.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from exadec.config import ExemplarConfig
+from exadec.corpus.prepare import Corpus
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import Candidates
+from exadec.exemplars.candidates import Candidates, query_factors
 from exadec.exemplars.cluster import join_on_cluster
 from exadec.exemplars.join import Allowed, Device, Ledger, Neighbours, join
 
-_ROUNDS = 64
-"""How often a draw that is not allowed is repeated; what is refused so often is refused for good."""
+ROUNDS = 64
+"""A draw that is not allowed is repeated so often; an instance that is still refused gets no exemplar."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Instances:
     """The instances of one split, as retrieval sees them."""
 
     rows: Rows
-    """What is compared: sources, or targets for the oracle"""
+    """What is compared: sources or targets, as the policy says"""
     own: np.ndarray
     """(N,) int64: the number of a training instance; -1 for all others"""
     sources: np.ndarray
@@ -70,8 +71,8 @@ class Engine:
 class Pool:
     """The training instances, to search and to draw from."""
 
-    def __init__(self, train: Instances, weights: np.ndarray, config: ExemplarConfig):
-        self.train, self.weights, self.config = train, weights, config
+    def __init__(self, train: Instances, weights: np.ndarray, config: ExemplarConfig, corpus: Corpus):
+        self.train, self.weights, self.config, self.corpus = train, weights, config, corpus
 
     @cached_property
     def in_order(self) -> Candidates:
@@ -83,29 +84,16 @@ class Pool:
         order = np.argsort(self.train.groups, kind="stable")
         return Candidates.arrange(self.train.rows.take(order), self.weights, order)
 
-    def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
-        """Exemplars by the policy of the configuration, except `given`, which needs no pool."""
-        config = self.config
-        random = np.random.default_rng((config.seed, *split.encode()))
-        if config.policy == "random":
-            return self.with_similarities(side, self._draw(side, random))
-        found = self._search(side, engine)
-        similarities = found.similarities(side.rows.squares)
-        if config.policy == "shuffled":
-            chosen = self.with_similarities(side, self._shuffle(side, found.ids[:, 0], random))
-            return Choice(chosen.index, chosen.similarity, found.ids, similarities)
-        column = np.zeros(len(side), np.int64)
-        if config.policy == "sample":
-            column = (random.random(len(side)) * np.maximum((found.ids >= 0).sum(axis=1), 1)).astype(np.int64)
-        rows = np.arange(len(side))
-        return Choice(found.ids[rows, column], similarities[rows, column], found.ids, similarities)
+    def random(self, split: str) -> np.random.Generator:
+        """Each split has draws of its own."""
+        return np.random.default_rng((self.config.seed, *split.encode()))
 
     def with_similarities(self, side: Instances, index: np.ndarray) -> Choice:
         """A choice that was made without a search, with the similarities it happens to have."""
         from exadec.exemplars.kernels import dot_pairs  # numba, which takes a second to load
 
         rows, train = side.rows, self.train.rows
-        factors = rows.counts * self.weights[rows.terms] ** 2
+        factors = query_factors(rows, self.weights)
         dots = np.zeros(len(side), np.int64)
         dot_pairs(rows.offsets, rows.terms, factors, train.offsets, train.terms, train.counts, index, dots)
         squares = np.maximum(rows.squares, 1).astype(np.float64) * np.maximum(train.squares[index], 1)
@@ -122,7 +110,8 @@ class Pool:
             refused |= side.targets == self.train.targets[index]
         return (index >= 0) & refused
 
-    def _search(self, side: Instances, engine: Engine) -> Neighbours:
+    def search(self, side: Instances, engine: Engine) -> Neighbours:
+        """The k nearest training instances that the rules allow, of the same group where that is asked for."""
         if self.config.group == "any":
             return self._join(side, self.in_order, np.array([0, len(self.train)]), engine, "all")
         found = self._join(side, self.by_group, self._group_ranges(side), engine, "group")
@@ -167,40 +156,24 @@ class Pool:
         begins, ends = np.searchsorted(groups, side.groups), np.searchsorted(groups, side.groups, side="right")
         return np.stack([begins, np.where(side.groups < 0, begins, ends)], axis=1)
 
-    def _draw(self, side: Instances, random: np.random.Generator) -> np.ndarray:
+    def draw(self, side: Instances, random: np.random.Generator) -> np.ndarray:
         """(N,) int64: any training instance that is allowed, of the same group where that is asked for."""
         order, ranges = np.arange(len(self.train)), np.tile([0, len(self.train)], (len(side), 1))
         if self.config.group != "any":
             order, ranges = np.argsort(self.train.groups, kind="stable"), self._group_ranges(side)
         if self.config.group == "prefer":
-            # Who is alone in a group has nobody there; `order` lists all, so that all of it is a range, too.
+            # An instance that is alone in its group draws from all: `order` lists all, so all of it is a range, too.
             alone = np.diff(ranges, axis=1)[:, 0] <= (side.own >= 0)
             ranges[alone] = [0, len(self.train)]
         index = np.full(len(side), -1, np.int64)
         wanting = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
-        for _ in range(_ROUNDS):
+        for _ in range(ROUNDS):
             begins, ends = ranges[wanting].T
             index[wanting] = order[begins + (random.random(len(wanting)) * (ends - begins)).astype(np.int64)]
             wanting = np.flatnonzero(self.forbids(side, index))
             if not len(wanting):
                 break
         index[wanting] = -1
-        return index
-
-    def _shuffle(self, side: Instances, nearest: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """(N,) int64: the same exemplars in another order; within groups where these are asked for."""
-        groups = np.zeros(len(side), np.int64) if self.config.group == "any" else side.groups
-        index = np.empty_like(nearest)
-        index[np.argsort(groups, kind="stable")] = nearest[np.lexsort((random.random(len(side)), groups))]
-        for _ in range(_ROUNDS):
-            wrong = np.flatnonzero(self.forbids(side, index))
-            if not len(wrong):
-                return index
-            for i in wrong:
-                j = random.integers(len(side))
-                if groups[i] == groups[j]:
-                    index[i], index[j] = index[j], index[i]
-        index[self.forbids(side, index)] = -1
         return index
 
 

@@ -1,0 +1,31 @@
+"""Which training instance becomes an instance's exemplar: one file for each policy, and the list of them.
+
+A new policy is a subclass of `Policy` in a file of its own, and a line in `POLICIES`.
+"""
+
+from exadec.config import ConfigError, ExemplarConfig
+from exadec.exemplars.policies.given import Given
+from exadec.exemplars.policies.nearest import Nearest
+from exadec.exemplars.policies.oracle import Oracle
+from exadec.exemplars.policies.policy import Policy
+from exadec.exemplars.policies.random import Random
+from exadec.exemplars.policies.sample import Sample
+from exadec.exemplars.policies.shuffled import Shuffled
+
+POLICIES: dict[str, type[Policy]] = {
+    "nearest": Nearest,
+    "sample": Sample,
+    "random": Random,
+    "shuffled": Shuffled,
+    "oracle": Oracle,
+    "given": Given,
+}
+"""Every value of `exemplars.policy`."""
+
+
+def find_policy(config: ExemplarConfig) -> type[Policy]:
+    """The policy that a configuration names."""
+    if config.policy not in POLICIES:
+        names = ", ".join(POLICIES)
+        raise ConfigError(f"`exemplars.policy` must be one of {names}, but is {config.policy!r} instead.")
+    return POLICIES[config.policy]

@@ -1,0 +1,51 @@
+"""Exemplars that a file names.
+
+In: JSONL lines of `split`, `uid` and `exemplar`. Out: for each instance the training instance that the file names.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from exadec.corpus.prepare import SPLITS, Corpus
+from exadec.corpus.record import read_lines
+from exadec.errors import InputError
+from exadec.exemplars.policies.policy import Policy
+from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
+
+
+class Given(Policy):
+    """Those of `exemplars.given`, taken as they are."""
+
+    not_for_new_text = "its file names exemplars for the instances of the corpus alone"
+
+    def __init__(self, pool: Pool):
+        super().__init__(pool)
+        self.named = _read_given(Path(pool.config.given or ""), pool.corpus)
+
+    def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
+        return self.pool.with_similarities(side, self.named[split])
+
+
+def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
+    """For each split the training instances that the file names; -1 for instances it does not speak of."""
+    places = {split: {record.uid: number for number, record in enumerate(corpus.records(split))} for split in SPLITS}
+    named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+            split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
+        if split not in SPLITS:
+            raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+        if uid not in places[split]:
+            raise InputError(f"{where}: there is no {split} record with the uid {uid!r}.")
+        if exemplar not in places["train"]:
+            raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
+        if split == "train" and uid == exemplar:
+            raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
+        named[split][places[split][uid]] = places["train"][exemplar]
+    return named

@@ -1,0 +1,103 @@
+"""Exemplars for texts that are not part of a corpus.
+
+In: sources, and the corpus and `exemplars` section of a run. Out: for each source a training instance, or none.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from exadec.config import ExemplarConfig
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.record import fingerprint
+from exadec.errors import InputError
+from exadec.exemplars.policies import POLICIES, find_policy
+from exadec.exemplars.policies.new_texts import NewTexts
+from exadec.exemplars.retrieve import DEFAULT, open_index
+
+logger = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """What was found for a source."""
+
+    number: int | None
+    """The training instance whose target is the exemplar; None for none."""
+    similarity: float
+    """Cosine between the two sources; 0 for none."""
+
+
+class Retriever:
+    """Finds exemplars for new texts as the run's policy found them for the corpus.
+
+    New text follows `policy` (`nearest`, `sample`, `random`), `neighbours`, `weighting`, `features`, `group` and
+    `exclude_same_source`. Three things it cannot follow, and the log says so once: `shuffled`, `oracle` and `given`
+    need the corpus' own instances, so that the nearest is taken; `group: only` needs a group, and without one all
+    instances are searched. `exclude_same_target` has nothing to compare: the target is still to be written.
+    """
+
+    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
+        self.corpus, self.config = corpus, config
+        self.policy = find_policy(config)
+        if self.policy.not_for_new_text:
+            logger.warning(
+                "new text cannot follow the run's policy `%s`: %s; it gets the nearest exemplar instead.",
+                config.policy,
+                self.policy.not_for_new_text,
+            )
+            self.policy = POLICIES["nearest"]
+        self.index = open_index(corpus, config)
+        self._told_of_groups = False
+
+    def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
+        """For each source a training instance. What is found does not depend on the other sources.
+
+        With a group, only that group's instances are searched: a house's own texts. Where the run has
+        `group: prefer`, a source that resembles none of these searches all.
+        """
+        among = None if group is None else self._members(group)
+        if group is None and self.config.group == "only" and not self._told_of_groups:
+            self._told_of_groups = True
+            logger.warning("the run has `group: only`, but no group was named: exemplars come from all groups.")
+        texts = NewTexts(sources, self.index, self.config, among, self._same_source)
+        ids, similarities = self.policy.choose_for_new(texts)
+        if group is not None and self.config.group == "prefer":
+            rest = np.flatnonzero(ids < 0)
+            ids[rest], similarities[rest] = self.policy.choose_for_new(replace(texts.take(rest), among=None))
+        return [
+            Found(number if number >= 0 else None, similarity)
+            for number, similarity in zip(ids.tolist(), similarities.tolist(), strict=True)
+        ]
+
+    def _members(self, group: str) -> np.ndarray:
+        """(N,) bool over the training instances."""
+        groups, _ = self._train
+        members: np.ndarray = groups == group
+        if not group or not members.any():
+            raise InputError(f"no training record has the group {group!r}.")
+        return members
+
+    def _same_source(self, source: str) -> np.ndarray:
+        """The training instances that this source may not have, because their own source is the same."""
+        if not self.config.exclude_same_source:
+            return np.zeros(0, np.int64)
+        _, sources = self._train
+        return np.flatnonzero(sources == self._print(source))
+
+    @cached_property
+    def _train(self) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) names of groups, empty for none, and (N,) uint64 fingerprints of sources."""
+        groups, sources = [], []
+        for record in self.corpus.records("train"):
+            groups.append(record.group or "")
+            sources.append(self._print(record.source))
+        return np.array(groups), np.array(sources, np.uint64)
+
+    def _print(self, source: str) -> int:
+        """The fingerprint of a source as the model sees it."""
+        text = " ".join(source.split())
+        return fingerprint(text.lower() if self.corpus.config.lower_case else text)
