@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from exadec.config import ExemplarConfig
-from exadec.corpus.prepare import SPLITS, Corpus, Report, silent
-from exadec.corpus.record import fingerprint, read_lines
+from exadec.corpus.prepare import Corpus, Report, silent
+from exadec.corpus.record import SPLITS, fingerprint, read_lines
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
+from exadec.exemplars.counts import open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
 from exadec.exemplars.policies import Choice, Engine, Instances, Pool
@@ -63,7 +64,6 @@ class Retriever:
     def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
         self.corpus = corpus
         self.index = open_index(corpus, config)
-        self._groups: np.ndarray | None = None
 
     def find(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         """For each source the target whose source is most similar, and the similarity; None when none shares a word.
@@ -78,10 +78,9 @@ class Retriever:
 
     def _members(self, group: str) -> np.ndarray:
         """(N,) bool over the training instances."""
-        if self._groups is None:
-            self._groups = np.array([record.group or "" for record in self.corpus.records("train")])
-        members: np.ndarray = self._groups == group
-        if not group or not members.any():
+        names = self.corpus.group_names
+        members: np.ndarray = self.corpus.groups("train") == (names.index(group) if group in names else None)
+        if not members.any():
             raise InputError(f"no training record has the group {group!r}.")
         return members
 
@@ -104,6 +103,8 @@ def retrieve(
         if not Path(config.given).is_file():
             raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
         facts["given"] = hash_file(Path(config.given))
+    if config.exclude_same_source or config.exclude_same_target:
+        facts["same"] = "ids"  # maps made when texts were compared before lower-casing have another key
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
         unfinished = folder.with_name(f".{folder.name}-unfinished")
@@ -129,14 +130,28 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
     """The index of the training sources, built when it is not there or was made from another corpus."""
+    index = _find_index(corpus, config)
+    if index is None:
+        counts = open_counts(corpus, config.features)
+        bag = BagOfWords(config.weighting, _splitter(corpus, config))
+        index = _save_index(corpus, config, bag, bag.fit_counted(counts.names(), counts.counted("train")))
+    return index
+
+
+def _has_index(corpus: Corpus, config: ExemplarConfig) -> bool:
+    try:
+        return _find_index(corpus, config) is not None
+    except InputError:  # damaged, or not an index at all: saving replaces the one and refuses the other
+        return False
+
+
+def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
+    """The index of this corpus; None when there is none or it is of another."""
     folder = _index_folder(corpus, config)
-    split = _splitter(corpus, config)
-    if folder.exists():
-        index = BowIndex.open(folder, split=split, split_name=config.features)
-        if index.corpus == corpus.hash:
-            return index
-    bag = BagOfWords(config.weighting, split)
-    return _save_index(corpus, config, bag, bag.fit(record.source for record in corpus.records("train")))
+    if not folder.exists():
+        return None
+    index = BowIndex.open(folder, split=_splitter(corpus, config), split_name=config.features)
+    return index if index.corpus == corpus.hash else None
 
 
 def _save_index(corpus: Corpus, config: ExemplarConfig, bag: BagOfWords, rows: Rows) -> BowIndex:
@@ -156,15 +171,18 @@ def _splitter(corpus: Corpus, config: ExemplarConfig) -> Any:
 def _choose_for_splits(
     corpus: Corpus, config: ExemplarConfig, folder: Path, engine: Engine, report: Report
 ) -> dict[str, Any]:
-    bag, groups = BagOfWords(config.weighting, _splitter(corpus, config)), _Numbers()
-    train = _read_instances(corpus, "train", config, bag.fit, groups, report)
-    if config.policy != "oracle":
+    counts = open_counts(corpus, config.features, "target" if config.policy == "oracle" else "source", report)
+    bag = BagOfWords(config.weighting, _splitter(corpus, config))
+    train = _open_instances(corpus, "train", bag.fit_counted(counts.names(), counts.counted("train")))
+    if config.policy != "oracle" and not _has_index(corpus, config):
         _save_index(corpus, config, bag, train.rows)
     pool = Pool(train, bag.weights, config)
     named = None if config.given is None else _read_given(Path(config.given), corpus)
     facts = {}
     for split in SPLITS:
-        side = train if split == "train" else _read_instances(corpus, split, config, bag.count, groups, report)
+        side = train
+        if split != "train":
+            side = _open_instances(corpus, split, bag.take_counted(counts.counted(split)))
         if named is not None:
             choice = pool.with_similarities(side, named[split])
         else:
@@ -195,46 +213,23 @@ def _write_choice(folder: Path, split: str, choice: Choice) -> None:
         np.save(folder / f"{split}.{name}.npy", array)
 
 
-class _Numbers(dict[str, int]):
-    """Numbers names in the order in which they come."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = len(self)
-        return self[name]
-
-
-def _read_instances(
-    corpus: Corpus, split: str, config: ExemplarConfig, count: Any, groups: _Numbers, report: Report
-) -> Instances:
-    """Go through the records once: rows, fingerprints, groups."""
-    sources, targets, members = [], [], []
-    size = corpus.size(split)
-
-    def texts() -> Any:
-        for number, record in enumerate(corpus.records(split), start=1):
-            sources.append(fingerprint(record.source))
-            targets.append(fingerprint(record.target))
-            members.append(-1 if record.group is None else groups[record.group])
-            if number % 1000 == 0:
-                report(f"counting words of {split}", number, size)
-            yield record.target if config.policy == "oracle" else record.source
-
-    rows = count(texts())
+def _open_instances(corpus: Corpus, split: str, rows: Rows) -> Instances:
+    size = len(rows)
     return Instances(
         rows=rows,
         own=np.arange(size) if split == "train" else np.full(size, -1),
-        sources=np.array(sources, np.uint64).view(np.int64),
-        targets=np.array(targets, np.uint64).view(np.int64),
-        groups=np.array(members, np.int64),
+        sources=corpus.fingerprints(split, "source"),
+        targets=corpus.fingerprints(split, "target"),
+        groups=corpus.groups(split),
     )
 
 
 def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
     """For each split the training instances that the file names; -1 for instances it does not speak of."""
-    places = {split: {record.uid: number for number, record in enumerate(corpus.records(split))} for split in SPLITS}
+    places = {split: _Places(corpus.uids(split)) for split in SPLITS}
     named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
-    for number, line in read_lines(path):
-        where = f"{path}:{number}"
+    for line_number, line in read_lines(path):
+        where = f"{path}:{line_number}"
         try:
             row = json.loads(line)
             split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
@@ -242,11 +237,26 @@ def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
             raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
         if split not in SPLITS:
             raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
-        if uid not in places[split]:
+        number, chosen = places[split].find(uid), places["train"].find(exemplar)
+        if number < 0:
             raise InputError(f"{where}: there is no {split} record with the uid {uid!r}.")
-        if exemplar not in places["train"]:
+        if chosen < 0:
             raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
         if split == "train" and uid == exemplar:
             raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
-        named[split][places[split][uid]] = places["train"][exemplar]
+        named[split][number] = chosen
     return named
+
+
+class _Places:
+    """Where the record with a uid is."""
+
+    def __init__(self, uids: np.ndarray):
+        self._order = np.argsort(uids, kind="stable")
+        self._sorted = uids[self._order]  # (N,) uint64, ascending
+
+    def find(self, uid: object) -> int:
+        """The number of the record, the last one if several have this uid; -1 if none has."""
+        wanted = np.uint64(fingerprint(str(uid)))
+        place = int(np.searchsorted(self._sorted, wanted, side="right")) - 1
+        return int(self._order[place]) if place >= 0 and self._sorted[place] == wanted else -1
