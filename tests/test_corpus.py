@@ -1,7 +1,9 @@
 """Records, pieces, ids: what goes in comes out, and what is wrong is refused by its line."""
 
 import gzip
+import json
 import lzma
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -9,12 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from toys import config_for, write_splits
 
+import exadec.corpus.record as recording
+import exadec.corpus.workers as working
 from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, prepare
-from exadec.corpus.record import Record, linearize, read_records, write_records
-from exadec.corpus.segment import JOINER, BpeSegmenter, WordSegmenter
+from exadec.corpus.record import Record, fingerprint, linearize, read_records, write_records
+from exadec.corpus.segment import JOINER, BpeSegmenter, Segmenter, WordSegmenter
+from exadec.corpus.sequences import ArrayFile, Sequences, fingerprints
 from exadec.corpus.stage import hash_file
 from exadec.corpus.vectors import read_vectors
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
@@ -189,6 +195,69 @@ def test_vectors_ignore_joiners_and_count_numbers_from_the_right(tmp_path: Path)
         read_vectors(tmp_path / "v.txt", Vocabulary(["a"]), 5)
 
 
+@pytest.mark.parametrize("lower_case", [False, True])
+@given(text=texts)
+def test_pieces_of_a_text_are_those_of_its_words(bpe: BpeSegmenter, text: str, lower_case: bool) -> None:
+    segmenters: list[Segmenter] = [WordSegmenter(pretokenized, lower_case) for pretokenized in (False, True)]
+    for segmenter in (*segmenters, BpeSegmenter(bpe.tokenizer, lower_case)):
+        assert [piece for word in text.split() for piece in segmenter.segment(word)] == segmenter.segment(text)
+
+
+@pytest.mark.parametrize("lower_case", [False, True])
+def test_bpe_learns_from_counts_what_it_learns_from_texts(lower_case: bool) -> None:
+    random = np.random.default_rng(0)
+    odd = "The U.S. isn't paying $4,000.50 — Norway’s “aid” 東京 naïve re-elected the they'll"
+    words = [*odd.split(" "), "x" * 70]
+    texts = [" ".join(random.choice(words, 12)) for _ in range(900)]
+    oracle = Tokenizer(models.BPE())
+    oracle.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+    )
+    oracle.train_from_iterator((text.lower() if lower_case else text for text in texts), trainer)
+    learnt = json.loads(BpeSegmenter.learn(texts, 330, lower_case).tokenizer.to_str())
+    assert learnt["model"] == json.loads(oracle.to_str())["model"]
+    assert learnt["pre_tokenizer"] == json.loads(oracle.to_str())["pre_tokenizer"]
+    assert len(learnt["model"]["merges"]) > 50
+
+
+# Sequences ------------------------------------------------------------------------------------------------------------
+
+sequences = st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=12)
+
+
+def as_sequences(rows: list[list[int]]) -> Sequences:
+    return Sequences(np.array([number for row in rows for number in row], np.int32), np.cumsum([0, *map(len, rows)]))
+
+
+@given(rows=sequences, parts=st.lists(st.lists(st.integers(0, 99), max_size=3), min_size=10, max_size=10))
+def test_sequences_are_expanded_block_by_block(rows: list[list[int]], parts: list[list[int]]) -> None:
+    packed, table, expanded = as_sequences(rows), as_sequences(parts), []
+    blocks = list(packed.blocks(4))
+    assert [end for _, end in blocks[:-1]] == [begin for begin, _ in blocks[1:]]
+    for begin, end in blocks:
+        ids, lengths = packed.expand(table, begin, end)
+        expanded += [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
+    assert expanded == [[part for number in row for part in parts[number]] for row in rows]
+
+
+@given(sequences)
+def test_fingerprints_are_equal_for_equal_sequences_alone(rows: list[list[int]]) -> None:
+    rows = [[number % 2 for number in row] or [7] for row in rows]  # few kinds of them
+    found = fingerprints(as_sequences(rows).ids, as_sequences(rows).lengths).tolist()
+    assert [a == b for a in found for b in found] == [a == b for a in rows for b in rows]
+
+
+def test_array_files_are_those_of_numpy(tmp_path: Path) -> None:
+    values = np.arange(100_000, dtype=np.int64)
+    for count in (0, 7, 100_000):
+        with ArrayFile(tmp_path / "grown.npy", np.int64) as file:
+            for part in np.array_split(values[:count], 3):
+                file.append(part)
+        np.save(tmp_path / "whole.npy", values[:count])
+        assert (tmp_path / "grown.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+
+
 # Prepared corpora -----------------------------------------------------------------------------------------------------
 
 
@@ -208,6 +277,62 @@ def test_corpus_gives_the_texts_back(tmp_path: Path, corpus: dict[str, object]) 
             assert prepared.text(prepared.sources(split)[i]) == record.source == RECORDS[i]["source"]
             assert prepared.text(prepared.targets(split)[i]) == record.target
     assert next(prepared.records("test")).uid == "test-0"
+
+
+@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 40}, {"vocabulary_size": 300}])
+def test_many_processes_make_the_same_corpus_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: dict[str, object]
+) -> None:
+    random = np.random.default_rng(0)
+    records: list[dict[str, object]] = [
+        {"source": " ".join(f"w{n}" for n in random.integers(0, 99, 9)), "target": f"t{i} 東京", "group": f"g{i % 3}"}
+        for i in range(200)
+    ]
+    write_splits(tmp_path, records)
+    monkeypatch.setattr(recording, "_CHUNK_LENGTH", 1000)
+    manifests = []
+    for cores in (1, 3):
+        monkeypatch.setattr(working, "cores", lambda cores=cores: cores)
+        prepared = prepare(config_for(tmp_path, **corpus))
+        manifests.append(prepared.manifest)
+        shutil.rmtree(prepared.folder)
+    assert manifests[0] == manifests[1]  # with the hashes of all files
+
+
+def test_what_a_corpus_keeps_is_what_its_records_hold(tmp_path: Path) -> None:
+    groups = ["b", None, "a", "b"]
+    records = [
+        {"source": f"X  y{i % 2}", "target": f"Y {i}"} | ({"group": g} if g else {}) for i, g in enumerate(groups)
+    ]
+    write_splits(tmp_path, records)
+    prepared = prepare(config_for(tmp_path, segmentation="words", lower_case=True))
+    words = prepared.word_list()
+    for split in ("train", "valid", "test"):
+        texts = prepared.words(split, "source")
+        kept = [" ".join(words[number] for number in texts[i]) for i in range(4)]
+        assert kept == [record.source for record in prepared.records(split)] == ["X y0", "X y1", "X y0", "X y1"]
+        names = [*prepared.group_names, None]
+        assert [names[number] for number in prepared.groups(split)] == groups
+        assert prepared.uids(split).tolist() == [fingerprint(f"{split}-{i}") for i in range(4)]
+        same = prepared.fingerprints(split, "source")
+        assert same.tolist() == prepared.fingerprints("train", "source").tolist()
+        assert (same[:2] == same[2:]).all()
+        assert same[0] != same[1]
+        assert prepared.contents(split) == {"tables": 0, "several_references": 0, "groups": 2}
+    assert [prepared.target(i) for i in range(4)] == [f"Y {i}" for i in range(4)]
+
+
+def test_corpus_of_an_earlier_version_is_made_again_with_the_same_key(tmp_path: Path) -> None:
+    write_splits(tmp_path, RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    before = prepare(config)
+    manifest = json.loads((before.folder / "manifest.json").read_text("utf-8"))
+    del manifest["contents"]
+    manifest["files"] = {name: facts for name, facts in manifest["files"].items() if "words" not in name}
+    (before.folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(InputError, match=r"made by an earlier version of exadec; run `exadec prepare` again"):
+        Corpus(before.folder).groups("train")
+    assert prepare(config).manifest == before.manifest
 
 
 def test_long_texts_are_cut_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,25 +7,29 @@ import json
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import cached_property
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from exadec.config import Config, CorpusConfig
-from exadec.corpus.readers import find_format
-from exadec.corpus.record import SPLITS, Record, read_records, write_records
-from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
+from exadec.corpus.readers import find_format, read_split
+from exadec.corpus.record import CHUNK, SPLITS, Record, read_records
+from exadec.corpus.scan import SIDES, Scanner, scan_chunk
+from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter, count_stretches
+from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile, fingerprints, positions
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
+from exadec.corpus.workers import Workers
+from exadec.errors import InputError
 
 FORMAT = 1
 """Raised when the files of a prepared corpus change their meaning."""
-_CHUNK = 10_000
+_CONTENTS = "contents"
+"""In the manifest of a corpus that keeps its words, groups and uids; a corpus made before these were kept lacks it."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,32 +42,6 @@ class Report(Protocol):
 
 def silent(what: str, count: int, total: int | None = None) -> None:
     """Report nothing."""
-
-
-@dataclass(frozen=True)
-class Sequences:
-    """Many id sequences in one memory-mapped array."""
-
-    ids: np.ndarray
-    """(all pieces,) int32"""
-    offsets: np.ndarray
-    """(N + 1,) int64; sequence i is ids[offsets[i]:offsets[i + 1]]."""
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        row: np.ndarray = self.ids[self.offsets[index] : self.offsets[index + 1]]
-        return row
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.offsets)
-
-    @staticmethod
-    def open(folder: Path, name: str) -> "Sequences":
-        ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
-        return Sequences(ids, np.load(folder / f"{name}.offsets.npy"))
 
 
 class Corpus:
@@ -104,10 +82,53 @@ class Corpus:
             target: str = json.loads(file.readline())["target"]
         return target
 
+    def words(self, split: str, side: str) -> Sequences:
+        """The texts as numbers of `word_list`: what stands between spaces, neither lower-cased nor cut."""
+        self._require_contents()
+        return Sequences.open(self.folder, f"{split}.{side}.words")
+
+    def word_list(self) -> list[str]:
+        """All different words of the corpus; those of the training split come first."""
+        self._require_contents()
+        words: list[str] = json.loads((self.folder / "words.json").read_bytes())
+        return words
+
+    def groups(self, split: str) -> np.ndarray:
+        """(N,) int64: numbers of `group_names`; -1 for records without a group."""
+        return self._load(f"{split}.groups.npy")
+
     @cached_property
-    def _line_starts(self) -> list[int]:
-        with (self.folder / "train.jsonl").open("rb") as file:
-            return [0, *accumulate(len(line) for line in file)][:-1]
+    def group_names(self) -> list[str]:
+        self._require_contents()
+        names: list[str] = json.loads((self.folder / "groups.json").read_bytes())
+        return names
+
+    def uids(self, split: str) -> np.ndarray:
+        """(N,) uint64: fingerprints of the uids."""
+        return self._load(f"{split}.uids.npy")
+
+    def fingerprints(self, split: str, side: str) -> np.ndarray:
+        """(N,) int64: equal where the model reads the same ids, so after lower-casing and cutting."""
+        return self._load(f"{split}.{side}.fingerprints.npy")
+
+    def contents(self, split: str) -> dict[str, int]:
+        """How many records have a table or `several_references`, and how many different groups there are."""
+        self._require_contents()
+        counts: dict[str, int] = self.manifest[_CONTENTS][split]
+        return counts
+
+    def _load(self, name: str) -> np.ndarray:
+        self._require_contents()
+        return np.asarray(np.load(self.folder / name, mmap_mode="r"))
+
+    def _require_contents(self) -> None:
+        if _CONTENTS not in self.manifest:
+            raise InputError(f"{self.folder}: made by an earlier version of exadec; run `exadec prepare` again.")
+
+    @cached_property
+    def _line_starts(self) -> np.ndarray:
+        """(N + 1,) int64 places in train.jsonl"""
+        return self._load("train.lines.npy")
 
     def text(self, ids: np.ndarray | list[int]) -> str:
         """The text of ids of this corpus."""
@@ -129,13 +150,21 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     folder = corpus_folder(config)
     facts: dict[str, Any] = {"config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)}
     key = hash_value({"format": FORMAT, **facts})
-    if not is_fresh(folder, key):
-        with rebuild(folder, key, facts) as draft:
-            facts["records"] = {
-                split: write_records(draft / f"{split}.jsonl", _counted(records, f"reading {split}", report))
-                for split, records in _read_splits(config.corpus).items()
+    if not is_fresh(folder, key) or _CONTENTS not in read_manifest(folder):
+        with rebuild(folder, key, facts) as draft, Workers() as workers:
+            scanner = Scanner(draft)
+            contents = {
+                split: scanner.write(
+                    split,
+                    workers.map(scan_chunk, read_split(config.corpus, split)),
+                    _report_to(report, f"reading {split}"),
+                )
+                for split in SPLITS
             }
-            facts |= _encode_splits(config.corpus, draft, report)
+            scanner.save()
+            facts["records"] = {split: counted.pop("records") for split, counted in contents.items()}
+            facts[_CONTENTS] = contents
+            facts |= _encode_splits(config.corpus, draft, list(scanner.words), workers, report)
     corpus = Corpus(folder)
     for what, count in corpus.manifest["truncated"].items():
         if count:
@@ -147,36 +176,37 @@ def _input_hashes(config: CorpusConfig) -> dict[str, str]:
     return {name: hash_file(path) for name, path in find_format(config).inputs(config).items()}
 
 
-def _read_splits(config: CorpusConfig) -> dict[str, Iterator[Record]]:
-    return {split: find_format(config).read(config, split) for split in SPLITS}
+def _report_to(report: Report, what: str) -> Callable[[int], None]:
+    return lambda count: report(what, count)
 
 
-def _counted(records: Iterator[Record], what: str, report: Report) -> Iterator[Record]:
-    for number, record in enumerate(records, start=1):
-        if number % 1000 == 0:
-            report(what, number)
-        yield record
-
-
-def _encode_splits(config: CorpusConfig, folder: Path, report: Report) -> dict[str, Any]:
-    segmenter, vocabulary = _learn_pieces(config, folder, report)
+def _encode_splits(
+    config: CorpusConfig, folder: Path, words: Sequence[str], workers: Workers, report: Report
+) -> dict[str, Any]:
+    """Learn pieces from the words of the training texts, and write the ids of all texts."""
+    segmenter, vocabulary = _learn_pieces(config, folder, words, workers, report)
     segmenter.save(folder)
     vocabulary.save(folder / "vocabulary.json")
     table = PieceTable(vocabulary)
+    pieces_of = encode_words(segmenter, table, words)
     truncated: dict[str, int] = {}
     pieces: dict[str, int] = {}
     for split in SPLITS:
-        sides = {"source": _Encoder(config.max_source), "target": _Encoder(config.max_target)}
-        records = read_records(folder / f"{split}.jsonl")
-        while chunk := list(islice(records, _CHUNK)):
-            for side, encoder in sides.items():
-                encoder.add(segmenter.encode_all([getattr(record, side) for record in chunk], table))
-            report(f"encoding {split}", len(sides["source"].offsets) - 1)
-        for side, encoder in sides.items():
-            np.save(folder / f"{split}.{side}.ids.npy", np.frombuffer(encoder.ids, np.int32))
-            np.save(folder / f"{split}.{side}.offsets.npy", np.frombuffer(encoder.offsets, np.int64))
-            truncated[f"{split} {side}s"] = encoder.cut
-            pieces[f"{split} {side}s"] = len(encoder.ids)
+        for side, limit in (("source", config.max_source), ("target", config.max_target)):
+            texts, name = Sequences.open(folder, f"{split}.{side}.words"), f"{split} {side}s"
+            truncated[name] = 0
+            with (
+                SequencesFile(folder, f"{split}.{side}") as file,
+                ArrayFile(folder / f"{split}.{side}.fingerprints.npy", np.int64) as seen,
+            ):
+                for begin, end in texts.blocks():
+                    ids, lengths = texts.expand(pieces_of, begin, end)
+                    truncated[name] += int((lengths > limit).sum())
+                    ids, lengths = _fit(ids, lengths, limit)
+                    file.append(ids, lengths)
+                    seen.append(fingerprints(ids, lengths))
+                    report(f"encoding {split} {side}s", end, len(texts))
+            pieces[name] = file.ids.size
     (folder / "unknown.json").write_text(json.dumps(table.unknown, ensure_ascii=False), encoding="utf-8")
     return {
         "vocabulary": {"size": len(vocabulary), "hash": vocabulary.hash(), "unknown_types": len(table.unknown)},
@@ -185,30 +215,55 @@ def _encode_splits(config: CorpusConfig, folder: Path, report: Report) -> dict[s
     }
 
 
-def _learn_pieces(config: CorpusConfig, folder: Path, report: Report) -> tuple[Segmenter, Vocabulary]:
+def _learn_pieces(
+    config: CorpusConfig, folder: Path, words: Sequence[str], workers: Workers, report: Report
+) -> tuple[Segmenter, Vocabulary]:
     """Source and target share one vocabulary, because they share one embedding table (section 4.1)."""
-    records = _counted(read_records(folder / "train.jsonl"), "learning pieces", report)
-    texts = (text for record in records for text in (record.source, record.target))
+    counts = np.zeros(len(words), np.int64)
+    for side in SIDES:
+        texts = Sequences.open(folder, f"train.{side}.words")
+        for begin, end in texts.blocks():
+            counts += np.bincount(texts.ids[texts.offsets[begin] : texts.offsets[end]], minlength=len(words))
+    known = int(np.flatnonzero(counts)[-1]) + 1  # training comes first, so its words have the first numbers
+    tasks = ((words[i : i + CHUNK], counts[i : i + CHUNK].tolist(), config) for i in range(0, known, CHUNK))
+    parts: Counter[str] = Counter()
+    for number, counted in enumerate(workers.map(_count_parts, tasks)):
+        parts.update(counted)
+        report("learning pieces from words", min((number + 1) * CHUNK, known), known)
     if config.segmentation == "bpe":
-        bpe = BpeSegmenter.learn(texts, config.vocabulary_size - len(SPECIALS), config.lower_case)
+        bpe = BpeSegmenter.learn_from_counts(parts, config.vocabulary_size - len(SPECIALS), config.lower_case)
         return bpe, Vocabulary(bpe.pieces())
-    words = WordSegmenter(config.pretokenized, config.lower_case)
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(words.segment(text))
-    return words, Vocabulary.most_frequent(counts, config.vocabulary_size)
+    vocabulary = Vocabulary.most_frequent(parts, config.vocabulary_size)
+    return WordSegmenter(config.pretokenized, config.lower_case), vocabulary
 
 
-class _Encoder:
-    """Id sequences on their way into one array."""
+def _count_parts(task: tuple[Sequence[str], Sequence[int], CorpusConfig]) -> Counter[str]:
+    """What a vocabulary is learnt from, of words that occur so often: stretches for BPE, else pieces."""
+    words, counts, config = task
+    if config.segmentation == "bpe":
+        return count_stretches((words, counts, config.lower_case))
+    segmenter, parts = WordSegmenter(config.pretokenized, config.lower_case), Counter[str]()
+    for word, count in zip(words, counts, strict=True):
+        for piece in segmenter.segment(word):
+            parts[piece] += count
+    return parts
 
-    def __init__(self, limit: int):
-        self.limit = limit
-        self.ids, self.offsets, self.cut = array("i"), array("q", [0]), 0
 
-    def add(self, sequences: Iterable[list[int]]) -> None:
-        for sequence in sequences:
-            self.cut += len(sequence) > self.limit
-            # No sequence is empty: text of no pieces at all counts as one unknown word.
-            self.ids.extend(sequence[: self.limit] or [UNK])
-            self.offsets.append(len(self.ids))
+def encode_words(segmenter: Segmenter, table: PieceTable, words: Sequence[str]) -> Sequences:
+    """The ids of each word's pieces. Pieces outside the vocabulary are numbered in the order of the words."""
+    ids, ends = array("i"), array("q", [0])
+    for begin in range(0, len(words), CHUNK):
+        for pieces in segmenter.encode_all(words[begin : begin + CHUNK], table):
+            ids.extend(pieces)
+            ends.append(len(ids))
+    return Sequences(np.array(ids, np.int32), np.array(ends, np.int64))
+
+
+def _fit(ids: np.ndarray, lengths: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut sequences that are too long. None is empty: text of no pieces at all counts as one unknown word."""
+    if lengths.max() > limit:
+        ids, lengths = ids[positions(lengths) < limit], lengths.clip(max=limit)
+    empty = lengths == 0
+    if empty.any():
+        ids, lengths = np.insert(ids, (np.cumsum(lengths) - lengths)[empty], UNK), lengths + empty
+    return ids, lengths

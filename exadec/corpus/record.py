@@ -1,6 +1,6 @@
 """The one text-side type, and its files.
 
-In: JSONL, TSV or CSV files (optionally .gz or .xz). Out: `Record`s, one at a time.
+In: JSONL, TSV or CSV files (optionally .gz or .xz). Out: `Record`s, one at a time or a chunk at a time.
 """
 
 import csv
@@ -16,8 +16,15 @@ from typing import BinaryIO, cast
 
 from exadec.errors import InputError
 
+SPLITS = ("train", "valid", "test")
 FIELDS = ("uid", "source", "table", "target", "references", "group")
 SPLITS = ("train", "valid", "test")
+CHUNK = 10_000
+"""Records that are worked on at once."""
+_CHUNK_LENGTH = 1 << 24
+"""Bytes, or characters, after which a chunk ends before it has so many records: documents may be long."""
+_BRACE = ord("{")
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -54,15 +61,79 @@ def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
 
     The format follows the file's ending: .jsonl (one object a line), .tsv and .csv (first line names the columns).
     """
+    for chunk in read_chunks(path, 100, require_target):
+        yield from chunk.records() if isinstance(chunk, Lines) else chunk
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Consecutive lines of a JSONL file, not parsed yet: another process can do that."""
+
+    path: Path
+    lines: list[bytes]
+    first_line: int
+    """Number of the first line, counted from 1"""
+    first_record: int
+    """How many records stand before it"""
+    require_target: bool = True
+
+    def records(self) -> Iterator[Record]:
+        rows = _jsonl_rows(decode_lines(self.lines, str(self.path), self.first_line), self.path)
+        for number, (line, row) in enumerate(rows, self.first_record):
+            yield _to_record(row, f"{self.path}:{line}", str(number), self.require_target)
+
+
+def read_chunks(path: Path, size: int = CHUNK, require_target: bool = True) -> Iterator[Lines | list[Record]]:
+    """The records of a file, `size` at a time or fewer long ones. JSONL is read but not parsed: others can do that."""
     kind = _kind(path)
     if is_text_file(path):
         raise InputError(f"{path}: unknown format; expected a name ending in .jsonl, .tsv or .csv (and .gz or .xz).")
-    rows = _jsonl_rows(path) if kind == ".jsonl" else _column_rows(path, delimiter="\t" if kind == ".tsv" else ",")
-    number = 0
-    for number, (line, row) in enumerate(rows, start=1):
-        yield _to_record(row, f"{path}:{line}", default_uid=str(number - 1), require_target=require_target)
-    if number == 0:
+    chunks: Iterator[Lines | list[Record]]
+    if kind == ".jsonl":
+        chunks = _line_chunks(path, size, require_target)
+    else:
+        rows = _column_rows(path, delimiter="\t" if kind == ".tsv" else ",")
+        records = (
+            _to_record(row, f"{path}:{line}", str(number), require_target) for number, (line, row) in enumerate(rows)
+        )
+        chunks = chunked(records, size)
+    empty = True
+    for chunk in chunks:
+        yield chunk
+        empty = False
+    if empty:
         raise InputError(f"{path}: the file holds no records.")
+
+
+def chunked(records: Iterable[Record], size: int = CHUNK) -> Iterator[list[Record]]:
+    """Records, `size` at a time, or fewer if they are long."""
+    chunk: list[Record] = []
+    length = 0
+    for record in records:
+        chunk.append(record)
+        length += len(record.source) + len(record.target)
+        if len(chunk) == size or length > _CHUNK_LENGTH:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
+
+
+def _line_chunks(path: Path, size: int, require_target: bool) -> Iterator[Lines]:
+    """Chunks of `size` lines that are not blank; blank lines stay, so that lines keep their numbers."""
+    lines: list[bytes] = []
+    first_line, records, before, length = 1, 0, 0, 0
+    for number, raw in enumerate(_raw_lines(path), start=1):
+        lines.append(raw)
+        # Nearly every line begins with a brace, which is quicker to see than that it is not blank.
+        records += raw[0] == _BRACE or bool(raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip())
+        length += len(raw)
+        if records == size or (records and length > _CHUNK_LENGTH):
+            yield Lines(path, lines, first_line, before, require_target)
+            first_line, before = first_line + len(lines), before + records
+            lines, records, length = [], 0, 0
+    if records:
+        yield Lines(path, lines, first_line, before, require_target)
 
 
 def is_text_file(path: Path) -> bool:
@@ -79,30 +150,46 @@ def _kind(path: Path) -> str:
 def write_records(path: Path, records: Iterable[Record]) -> int:
     """Write JSONL; returns how many records were written."""
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("wb") as file:
         for record in records:
-            row = {field: getattr(record, field) for field in FIELDS if getattr(record, field) not in (None, ())}
-            if record.table is not None and record.source == linearize(record.table):
-                del row["source"]
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            file.write(to_line(record))
             count += 1
     return count
 
 
+def to_line(record: Record) -> bytes:
+    """A record as one line of JSONL."""
+    row: dict[str, object] = {"uid": record.uid}
+    if not record.table or record.source != linearize(record.table):
+        row["source"] = record.source
+    if record.table:
+        row["table"] = record.table
+    row["target"] = record.target
+    if record.references:
+        row["references"] = record.references
+    if record.group is not None:
+        row["group"] = record.group
+    return (_ENCODE(row) + "\n").encode()
+
+
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number, text) of a UTF-8 file."""
+    yield from decode_lines(_raw_lines(path), str(path))
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
     with _open_bytes(path) as file:
         try:
-            yield from decode_lines(file, str(path))
+            yield from file
         except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(f"{path}: the compressed file is damaged or truncated ({error}).") from None
 
 
-def decode_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, str]]:
-    """(line number, text) of a stream; a line that is not UTF-8 is refused by its number."""
-    for number, raw in enumerate(file, start=1):
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[tuple[int, str]]:
+    """(line number, text) of lines, counted from `first`; a line that is not UTF-8 is refused by its number."""
+    for number, raw in enumerate(lines, first):
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -118,8 +205,8 @@ def _open_bytes(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def _jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    for number, line in read_lines(path):
+def _jsonl_rows(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    for number, line in lines:
         if not line.strip():
             continue
         try:

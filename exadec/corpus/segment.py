@@ -1,10 +1,12 @@
 """Text <-> pieces: whole words or byte-pair encoding.
 
-In: text with single spaces. Out: pieces, from which the same text can be joined again.
+In: text with single spaces. Out: pieces, from which the same text can be joined again. No piece reaches across a space:
+the pieces of a text are those of its words, one word after the other.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -65,6 +67,35 @@ class WordSegmenter:
         """Nothing to keep: the configuration says it all."""
 
 
+_STRETCHES = pre_tokenizers.ByteLevel(add_prefix_space=True)
+"""Cuts text where no piece of BPE may reach across: stretches of letters, digits or other signs, spelt in bytes."""
+
+
+def count_stretches(task: tuple[Sequence[str], Sequence[int], bool]) -> Counter[str]:
+    """How often each stretch occurs, given words, how often each of these occurs, and whether to lower-case them."""
+    words, counts, lower_case = task
+    stretches: Counter[str] = Counter()
+    for word, count in zip(words, counts, strict=True):
+        for stretch, _ in _STRETCHES.pre_tokenize_str(word.lower() if lower_case else word):
+            stretches[stretch] += count
+    return stretches
+
+
+def _spell_out(counts: Mapping[str, int]) -> Iterator[str]:
+    """Texts of at most 4096 stretches each, with each stretch as often as it occurs, each followed by a space."""
+    text: list[str] = []
+    room = 4096
+    for stretch, count in counts.items():
+        while count:
+            times = min(count, room)
+            text.append((stretch + " ") * times)
+            count, room = count - times, room - times
+            if not room:
+                yield "".join(text)
+                text, room = [], 4096
+    yield "".join(text)
+
+
 class BpeSegmenter:
     """Byte-pair encoding over bytes: every text has pieces, and none is unknown."""
 
@@ -76,16 +107,25 @@ class BpeSegmenter:
 
     @staticmethod
     def learn(texts: Iterable[str], size: int, lower_case: bool) -> "BpeSegmenter":
+        words = Counter(word for text in texts for word in text.split())
+        counts = count_stretches((list(words), list(words.values()), lower_case))
+        return BpeSegmenter.learn_from_counts(counts, size, lower_case)
+
+    @staticmethod
+    def learn_from_counts(counts: Mapping[str, int], size: int, lower_case: bool) -> "BpeSegmenter":
+        """Learn from stretches and how often each occurs, as `count_stretches` counts them."""
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         if size < len(alphabet):
             raise InputError(
                 f"`corpus.vocabulary_size` must leave room for the {len(alphabet)} bytes, but leaves {size}."
             )
         tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-        tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
-        tokenizer.train_from_iterator((text.lower() if lower_case else text for text in texts), trainer)
+        # The trainer takes texts, not counts. Splitting at spaces is the quickest way through it.
+        tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit(" ")
+        tokenizer.train_from_iterator(_spell_out(counts), trainer)
+        tokenizer.pre_tokenizer = _STRETCHES
+        tokenizer.decoder = decoders.ByteLevel()
         return BpeSegmenter(tokenizer, lower_case)
 
     @staticmethod

@@ -110,7 +110,7 @@ def _lines(path: Path, dimension: int) -> Iterator[tuple[int, str]]:
         return
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_choose_member(path, archive, dimension)) as file:
-            yield from decode_lines(file, str(path))  # type: ignore[arg-type]
+            yield from decode_lines(file, str(path))
     except (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # RuntimeError: it wants a password
         raise InputError(f"{path}: the zip file cannot be read ({error}).") from None
 

@@ -63,6 +63,12 @@ class PieceTable:
     def encode(self, pieces: Iterable[str]) -> list[int]:
         return [self._id(piece) for piece in pieces]
 
+    def look_up(self, pieces: Iterable[str]) -> list[int]:
+        """Ids of pieces, without giving numbers to new ones: all of these get the next free number."""
+        new = len(self.vocabulary) + len(self.unknown)
+        known = ((piece, self.vocabulary.get(piece)) for piece in pieces)
+        return [self._ids.get(piece, new) if number is None else number for piece, number in known]
+
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Pieces of ids; special symbols other than <unk> are left out."""
         size = len(self.vocabulary)

@@ -3,14 +3,14 @@
 In: a prepared `Corpus` and its `ExemplarMap`. Out: `SplitFacts` and an `Audit`: counts, lengths, similarities, leakage.
 """
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from exadec.corpus.prepare import SPLITS, Corpus, Sequences
-from exadec.corpus.record import fingerprint
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.record import SPLITS
+from exadec.corpus.sequences import Sequences
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.exemplars.retrieve import ExemplarMap
 
@@ -34,22 +34,6 @@ class Distribution:
     edges: tuple[float, ...]
     """Of the histogram: bin i holds what is at least edges[i] and below edges[i + 1]; the last bin has both ends."""
     counts: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Scan:
-    """What one pass over the records of a split finds."""
-
-    sources: np.ndarray
-    """(N,) uint64 fingerprints: equal for equal texts; for others with a probability of 2 ** -64."""
-    targets: np.ndarray
-    """(N,) uint64"""
-    tables: int
-    """Records with a table."""
-    several_references: int
-    """Records with more than one reference."""
-    groups: int
-    """Different groups."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ class SplitFacts:
 
 @dataclass(frozen=True)
 class SplitAudit:
-    """The exemplars of one split. Texts are equal when they are so to the letter, before any are cut."""
+    """The exemplars of one split. Texts are the same when the model reads the same ids: lower-cased, cut."""
 
     instances: int
     without_exemplar: int
@@ -107,33 +91,12 @@ class Audit:
     splits: dict[str, SplitAudit]
 
 
-def audit(corpus: Corpus, exemplars: ExemplarMap, scans: Mapping[str, Scan] | None = None) -> Audit:
-    """Audit all splits; whoever has scanned the records already hands the scans over."""
-    if scans is None:
-        scans = {split: scan(corpus, split) for split in SPLITS}
-    return Audit({split: _audit_split(split, scans, exemplars) for split in SPLITS})
+def audit(corpus: Corpus, exemplars: ExemplarMap) -> Audit:
+    """Audit all splits."""
+    return Audit({split: _audit_split(split, corpus, exemplars) for split in SPLITS})
 
 
-def scan(corpus: Corpus, split: str) -> Scan:
-    """Read the records of a split once, keeping 16 bytes of each."""
-    sources, targets, groups = array("Q"), array("Q"), set()
-    tables = several = 0
-    for record in corpus.records(split):
-        sources.append(fingerprint(record.source))
-        targets.append(fingerprint(record.target))
-        groups.add(record.group)
-        tables += record.table is not None
-        several += len(record.references) > 1
-    return Scan(
-        sources=np.frombuffer(sources, np.uint64),
-        targets=np.frombuffer(targets, np.uint64),
-        tables=tables,
-        several_references=several,
-        groups=len(groups - {None}),
-    )
-
-
-def measure_splits(corpus: Corpus, scans: Mapping[str, Scan]) -> dict[str, SplitFacts]:
+def measure_splits(corpus: Corpus) -> dict[str, SplitFacts]:
     """Lengths, coverage and copyability, over the memory-mapped ids in blocks."""
     sources = {split: corpus.sources(split) for split in SPLITS}
     targets = {split: corpus.targets(split) for split in SPLITS}
@@ -141,12 +104,13 @@ def measure_splits(corpus: Corpus, scans: Mapping[str, Scan]) -> dict[str, Split
     size, truncated = len(corpus.vocabulary), corpus.manifest["truncated"]
     facts = {}
     for split in SPLITS:
+        contents = corpus.contents(split)
         counts = _count_pieces(sources[split], targets[split], size, size + len(corpus.table.unknown))
         facts[split] = SplitFacts(
             instances=corpus.size(split),
-            tables=scans[split].tables,
-            several_references=scans[split].several_references,
-            groups=scans[split].groups,
+            tables=contents["tables"],
+            several_references=contents["several_references"],
+            groups=contents["groups"],
             sources=_side(sources[split], source_edges, truncated[f"{split} sources"], counts[0]),
             targets=_side(targets[split], target_edges, truncated[f"{split} targets"], counts[1]),
             copyable=counts[2],
@@ -212,8 +176,9 @@ def summarize(values: np.ndarray, edges: np.ndarray) -> Distribution:
     )
 
 
-def _audit_split(split: str, scans: Mapping[str, Scan], exemplars: ExemplarMap) -> SplitAudit:
-    own, train = scans[split], scans["train"]
+def _audit_split(split: str, corpus: Corpus, exemplars: ExemplarMap) -> SplitAudit:
+    sources, targets = corpus.fingerprints(split, "source"), corpus.fingerprints(split, "target")
+    train_sources, train_targets = corpus.fingerprints("train", "source"), corpus.fingerprints("train", "target")
     indices = exemplars.indices(split)
     found = indices >= 0
     chosen = indices[found]
@@ -223,17 +188,17 @@ def _audit_split(split: str, scans: Mapping[str, Scan], exemplars: ExemplarMap) 
         instances=len(indices),
         without_exemplar=int((~found).sum()),
         similarity=summarize(similarities, np.arange(BINS + 1) / BINS) if len(chosen) else None,
-        same_target=int((own.targets[found] == train.targets[chosen]).sum()),
-        same_source=int((own.sources[found] == train.sources[chosen]).sum()),
-        seen_sources=seen(own.sources, train.sources),
-        seen_targets=seen(own.targets, train.targets),
-        seen_pairs=seen(_pair(own), _pair(train)),
+        same_target=int((targets[found] == train_targets[chosen]).sum()),
+        same_source=int((sources[found] == train_sources[chosen]).sum()),
+        seen_sources=seen(sources, train_sources),
+        seen_targets=seen(targets, train_targets),
+        seen_pairs=seen(_pair(sources, targets), _pair(train_sources, train_targets)),
     )
 
 
-def _pair(scanned: Scan) -> np.ndarray:
+def _pair(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
     # An odd factor loses no bit, and makes (a, b) another sum than (b, a).
-    pairs: np.ndarray = scanned.sources * np.uint64(0x9E3779B97F4A7C15) + scanned.targets
+    pairs: np.ndarray = sources.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + targets.view(np.uint64)
     return pairs
 
 

@@ -54,6 +54,22 @@ class Rows:
         return Rows(offsets, self.terms[first:last], self.counts[first:last], self.squares[begin:end])
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Texts whose terms have been counted, before any weighting."""
+
+    offsets: np.ndarray
+    """(N + 1,) int64"""
+    terms: np.ndarray
+    """(entries,) int32, ascending within a text: terms that can be retrieved by"""
+    counts: np.ndarray
+    """(entries,) int32"""
+    unknown_terms: np.ndarray
+    """(N,) int64: how many different other terms a text has"""
+    unknown_squares: np.ndarray
+    """(N,) int64: the sum of the squared counts of these"""
+
+
 class BagOfWords:
     """Turns texts into rows over a list of terms: those of the texts that can be retrieved."""
 
@@ -68,15 +84,25 @@ class BagOfWords:
 
     def fit(self, texts: Iterable[str]) -> Rows:
         """Count the texts to be retrieved; every term of theirs gets a column and a weight."""
-        return self.weigh(self._count(texts, grow=True))
+        return self.weigh(self._rows(self._count(texts, grow=True)))
+
+    def fit_counted(self, names: Iterable[str], counted: Counted) -> Rows:
+        """The same for texts that have been counted over terms of these names."""
+        self.columns = {name: column for column, name in enumerate(names)}
+        self._extend_weights()
+        return self.weigh(self._rows(counted))
 
     def grow(self, texts: Iterable[str]) -> Rows:
         """Count more texts to be retrieved. New terms get columns; the weights of the old ones stay."""
-        return self._count(texts, grow=True)
+        return self._rows(self._count(texts, grow=True))
 
     def count(self, texts: Iterable[str]) -> Rows:
         """Count other texts, over the known terms; their norms are those of *all* their terms."""
-        return self._count(texts, grow=False)
+        return self._rows(self._count(texts, grow=False))
+
+    def take_counted(self, counted: Counted) -> Rows:
+        """The same for other texts that have been counted over the known terms."""
+        return self._rows(counted)
 
     def weigh(self, rows: Rows) -> Rows:
         """Make the weights anew from the rows of all texts to be retrieved; the rows come back with their norms."""
@@ -88,28 +114,45 @@ class BagOfWords:
             self.weights = np.array(weights, np.int64)
         return replace(rows, squares=self._squares(rows.offsets, rows.terms, rows.counts))
 
-    def _count(self, texts: Iterable[str], grow: bool) -> Rows:
-        columns, counts, offsets, unknown = array("i"), array("i"), array("q", [0]), array("q")
+    def _count(self, texts: Iterable[str], grow: bool) -> Counted:
+        columns, counts, offsets = array("i"), array("i"), array("q", [0])
+        unknown_terms, unknown_squares = array("q"), array("q")
         for text in texts:
-            row, unknown_square = [], 0
+            row, unknown = [], []
             for term, count in Counter(self.split(text)).items():
-                count = 1 if self.weighting == "binary" else count
                 column = self.columns.setdefault(term, len(self.columns)) if grow else self.columns.get(term, -1)
                 if column >= 0:
                     row.append((column, count))
                 else:
-                    unknown_square += (count * self.unseen_weight) ** 2
+                    unknown.append(count)
             row.sort()
             for column, count in row:
                 columns.append(column)
                 counts.append(count)
             offsets.append(len(columns))
-            unknown.append(unknown_square)
+            unknown_terms.append(len(unknown))
+            unknown_squares.append(sum(count**2 for count in unknown))
         if grow:
-            new = np.full(len(self.columns) - len(self.weights), self.unseen_weight, np.int64)
-            self.weights = np.concatenate([self.weights, new])
-        parts = np.array(offsets, np.int64), np.array(columns, np.int32), np.array(counts, np.int32)
-        return Rows(*parts, squares=self._squares(*parts) + np.array(unknown, np.int64))
+            self._extend_weights()
+        return Counted(
+            offsets=np.array(offsets, np.int64),
+            terms=np.array(columns, np.int32),
+            counts=np.array(counts, np.int32),
+            unknown_terms=np.array(unknown_terms, np.int64),
+            unknown_squares=np.array(unknown_squares, np.int64),
+        )
+
+    def _extend_weights(self) -> None:
+        """Columns that have no weight yet get that of terms that no text had."""
+        new = np.full(len(self.columns) - len(self.weights), self.unseen_weight, np.int64)
+        self.weights = np.concatenate([self.weights, new])
+
+    def _rows(self, counted: Counted) -> Rows:
+        is_binary = self.weighting == "binary"
+        counts = np.ones_like(counted.counts) if is_binary else counted.counts
+        unknown = (counted.unknown_terms if is_binary else counted.unknown_squares) * self.unseen_weight**2
+        squares = self._squares(counted.offsets, counted.terms, counts) + unknown
+        return Rows(counted.offsets, counted.terms, counts, squares)
 
     def _squares(self, offsets: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """(N,) int64: the squared norms of rows, as far as their terms are known."""

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from exadec.config import ExemplarConfig
-from exadec.corpus.prepare import SPLITS, Corpus, Report, silent
-from exadec.corpus.record import fingerprint
+from exadec.corpus.prepare import Corpus, Report, silent
+from exadec.corpus.record import SPLITS
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
+from exadec.exemplars.counts import open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
 from exadec.exemplars.policies import find_policy
@@ -75,6 +76,8 @@ def retrieve(
         if not Path(config.given).is_file():
             raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
         facts["given"] = hash_file(Path(config.given))
+    if config.exclude_same_source or config.exclude_same_target:
+        facts["same"] = "ids"  # maps made when texts were compared before lower-casing have another key
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
         unfinished = folder.with_name(f".{folder.name}-unfinished")
@@ -100,14 +103,28 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
     """The index of the training sources, built when it is not there or was made from another corpus."""
+    index = _find_index(corpus, config)
+    if index is None:
+        counts = open_counts(corpus, config.features)
+        bag = BagOfWords(config.weighting, _splitter(corpus, config))
+        index = _save_index(corpus, config, bag, bag.fit_counted(counts.names(), counts.counted("train")))
+    return index
+
+
+def _has_index(corpus: Corpus, config: ExemplarConfig) -> bool:
+    try:
+        return _find_index(corpus, config) is not None
+    except InputError:  # damaged, or not an index at all: saving replaces the one and refuses the other
+        return False
+
+
+def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
+    """The index of this corpus; None when there is none or it is of another."""
     folder = _index_folder(corpus, config)
-    split = _splitter(corpus, config)
-    if folder.exists():
-        index = BowIndex.open(folder, split=split, split_name=config.features)
-        if index.corpus == corpus.hash:
-            return index
-    bag = BagOfWords(config.weighting, split)
-    return _save_index(corpus, config, bag, bag.fit(record.source for record in corpus.records("train")))
+    if not folder.exists():
+        return None
+    index = BowIndex.open(folder, split=_splitter(corpus, config), split_name=config.features)
+    return index if index.corpus == corpus.hash else None
 
 
 def _save_index(corpus: Corpus, config: ExemplarConfig, bag: BagOfWords, rows: Rows) -> BowIndex:
@@ -127,14 +144,18 @@ def _splitter(corpus: Corpus, config: ExemplarConfig) -> Any:
 def _choose_for_splits(
     corpus: Corpus, config: ExemplarConfig, folder: Path, engine: Engine, report: Report
 ) -> dict[str, Any]:
-    bag, groups = BagOfWords(config.weighting, _splitter(corpus, config)), _Numbers()
-    train = _read_instances(corpus, "train", config, bag.fit, groups, report)
-    if find_policy(config).compares == "source":
+    compares = find_policy(config).compares
+    counts = open_counts(corpus, config.features, compares, report)
+    bag = BagOfWords(config.weighting, _splitter(corpus, config))
+    train = _open_instances(corpus, "train", bag.fit_counted(counts.names(), counts.counted("train")))
+    if compares == "source" and not _has_index(corpus, config):
         _save_index(corpus, config, bag, train.rows)
     policy = find_policy(config)(Pool(train, bag.weights, config, corpus))
     facts = {}
     for split in SPLITS:
-        side = train if split == "train" else _read_instances(corpus, split, config, bag.count, groups, report)
+        side = train
+        if split != "train":
+            side = _open_instances(corpus, split, bag.take_counted(counts.counted(split)))
         choice = policy.choose(side, split, _for_split(engine, split, report))
         _write_choice(folder, split, choice)
         facts[split] = {
@@ -162,35 +183,12 @@ def _write_choice(folder: Path, split: str, choice: Choice) -> None:
         np.save(folder / f"{split}.{name}.npy", array)
 
 
-class _Numbers(dict[str, int]):
-    """Numbers names in the order in which they come."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = len(self)
-        return self[name]
-
-
-def _read_instances(
-    corpus: Corpus, split: str, config: ExemplarConfig, count: Any, groups: _Numbers, report: Report
-) -> Instances:
-    """Go through the records once: rows, fingerprints, groups."""
-    sources, targets, members = [], [], []
-    size = corpus.size(split)
-
-    def texts() -> Any:
-        for number, record in enumerate(corpus.records(split), start=1):
-            sources.append(fingerprint(record.source))
-            targets.append(fingerprint(record.target))
-            members.append(-1 if record.group is None else groups[record.group])
-            if number % 1000 == 0:
-                report(f"counting words of {split}", number, size)
-            yield getattr(record, find_policy(config).compares)
-
-    rows = count(texts())
+def _open_instances(corpus: Corpus, split: str, rows: Rows) -> Instances:
+    size = len(rows)
     return Instances(
         rows=rows,
         own=np.arange(size) if split == "train" else np.full(size, -1),
-        sources=np.array(sources, np.uint64).view(np.int64),
-        targets=np.array(targets, np.uint64).view(np.int64),
-        groups=np.array(members, np.int64),
+        sources=corpus.fingerprints(split, "source"),
+        targets=corpus.fingerprints(split, "target"),
+        groups=corpus.groups(split),
     )

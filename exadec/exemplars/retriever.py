@@ -6,14 +6,14 @@ In: sources, and the corpus and `exemplars` section of a run. Out: for each sour
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus
-from exadec.corpus.record import fingerprint
+from exadec.corpus.sequences import fingerprints
+from exadec.corpus.vocabulary import UNK
 from exadec.errors import InputError
 from exadec.exemplars.policies import POLICIES, find_policy
 from exadec.exemplars.policies.new_texts import NewTexts
@@ -75,29 +75,17 @@ class Retriever:
 
     def _members(self, group: str) -> np.ndarray:
         """(N,) bool over the training instances."""
-        groups, _ = self._train
-        members: np.ndarray = groups == group
-        if not group or not members.any():
+        names = self.corpus.group_names
+        members: np.ndarray = self.corpus.groups("train") == (names.index(group) if group in names else None)
+        if not members.any():
             raise InputError(f"no training record has the group {group!r}.")
         return members
 
     def _same_source(self, source: str) -> np.ndarray:
-        """The training instances that this source may not have, because their own source is the same."""
+        """The training instances that this source may not have: the model reads their own source as the same."""
         if not self.config.exclude_same_source:
             return np.zeros(0, np.int64)
-        _, sources = self._train
-        return np.flatnonzero(sources == self._print(source))
-
-    @cached_property
-    def _train(self) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) names of groups, empty for none, and (N,) uint64 fingerprints of sources."""
-        groups, sources = [], []
-        for record in self.corpus.records("train"):
-            groups.append(record.group or "")
-            sources.append(self._print(record.source))
-        return np.array(groups), np.array(sources, np.uint64)
-
-    def _print(self, source: str) -> int:
-        """The fingerprint of a source as the model sees it."""
-        text = " ".join(source.split())
-        return fingerprint(text.lower() if self.corpus.config.lower_case else text)
+        pieces = self.corpus.segmenter.segment(" ".join(source.split()))[: self.corpus.config.max_source]
+        ids = self.corpus.table.look_up(pieces) or [UNK]
+        own = fingerprints(np.array(ids), np.array([len(ids)]))
+        return np.flatnonzero(self.corpus.fingerprints("train", "source") == own)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from exadec.config import ExemplarConfig
-from exadec.corpus.prepare import SPLITS, Corpus
+from exadec.corpus.prepare import Corpus
 from exadec.corpus.record import read_lines
 from exadec.corpus.stage import MANIFEST, is_fresh, read_manifest
 from exadec.errors import InputError
-from exadec.exemplars.audit import Audit, SplitFacts, audit, measure_splits, scan
+from exadec.exemplars.audit import Audit, SplitFacts, audit, measure_splits
 from exadec.exemplars.retrieve import DEFAULT, ExemplarMap, exemplar_folder, open_exemplars
 from exadec.textmetrics import rouge
 
@@ -66,7 +66,6 @@ class Inspection:
 def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> Inspection:
     """Look at a prepared corpus and, where they have been retrieved in this way, at its exemplars."""
     corpus = _open_corpus(Path(folder))
-    scans = {split: scan(corpus, split) for split in SPLITS}
     exemplars, note = _find_exemplars(corpus, exemplar_config)
     facts = corpus.manifest["vocabulary"]
     return Inspection(
@@ -74,8 +73,8 @@ def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> I
         segmentation=corpus.config.segmentation,
         vocabulary=facts["size"],
         unknown_types=facts["unknown_types"],
-        splits=measure_splits(corpus, scans),
-        audit=None if exemplars is None else audit(corpus, exemplars, scans),
+        splits=measure_splits(corpus),
+        audit=None if exemplars is None else audit(corpus, exemplars),
         copying={} if exemplars is None else score_copying(corpus, exemplars),
         note=note,
     )

@@ -17,7 +17,7 @@ from exadec.corpus.readers.published import PublishedFormat
 from exadec.corpus.readers.record_files import RecordFiles
 from exadec.corpus.readers.webnlg import read_webnlg, webnlg_files
 from exadec.corpus.readers.wikibio import read_wikibio, wikibio_files
-from exadec.corpus.record import Record
+from exadec.corpus.record import Lines, Record, chunked
 from exadec.strict_yaml import require_choice
 
 
@@ -57,10 +57,24 @@ FORMATS: dict[str, Format] = {
 """What `corpus.format` may be."""
 
 
+@runtime_checkable
+class InChunks(Protocol):
+    """What a format offers beyond `Format` if its records can be read before they are parsed."""
+
+    def chunks(self, config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
+        """The records of a split, many at a time; lines are left for other processes to parse."""
+
+
 def find_format(config: CorpusConfig) -> Format:
     """The format that `corpus.format` names; an unknown one is refused with the list."""
     require_choice(config.format, FORMATS, "corpus.format")
     return FORMATS[config.format]
+
+
+def read_split(config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
+    """The records of a split, many at a time, parsed or not."""
+    format = find_format(config)
+    return format.chunks(config, split) if isinstance(format, InChunks) else chunked(format.read(config, split))
 
 
 def known_styles(config: CorpusConfig) -> KnownStyles | None:

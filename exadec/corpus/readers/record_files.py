@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, read_records
+from exadec.corpus.record import SPLITS, Lines, Record, read_chunks, read_records
 from exadec.errors import ConfigError, InputError
 
 
@@ -19,6 +19,9 @@ class RecordFiles:
 
     def read(self, config: CorpusConfig, split: str) -> Iterator[Record]:
         return read_records(_named_file(config, split))
+
+    def chunks(self, config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
+        return read_chunks(_named_file(config, split))
 
 
 def _named_file(config: CorpusConfig, split: str) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from exadec.corpus.prepare import SPLITS, Corpus
-from exadec.corpus.record import read_lines
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.record import SPLITS, fingerprint, read_lines
 from exadec.errors import InputError
 from exadec.exemplars.policies.policy import Policy
 from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
@@ -29,11 +29,11 @@ class Given(Policy):
 
 
 def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
-    """For each split the training instances that the file names; -1 for instances it does not speak of."""
-    places = {split: {record.uid: number for number, record in enumerate(corpus.records(split))} for split in SPLITS}
+    """For each split the training instances that the file names; -1 for instances it does not name."""
+    places = {split: _Places(corpus.uids(split)) for split in SPLITS}
     named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
-    for number, line in read_lines(path):
-        where = f"{path}:{number}"
+    for line_number, line in read_lines(path):
+        where = f"{path}:{line_number}"
         try:
             row = json.loads(line)
             split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
@@ -41,11 +41,26 @@ def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
             raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
         if split not in SPLITS:
             raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
-        if uid not in places[split]:
+        number, chosen = places[split].find(uid), places["train"].find(exemplar)
+        if number < 0:
             raise InputError(f"{where}: there is no {split} record with the uid {uid!r}.")
-        if exemplar not in places["train"]:
+        if chosen < 0:
             raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
         if split == "train" and uid == exemplar:
             raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
-        named[split][places[split][uid]] = places["train"][exemplar]
+        named[split][number] = chosen
     return named
+
+
+class _Places:
+    """Where the record with a uid is."""
+
+    def __init__(self, uids: np.ndarray):
+        self._order = np.argsort(uids, kind="stable")
+        self._sorted = uids[self._order]  # (N,) uint64, ascending
+
+    def find(self, uid: object) -> int:
+        """The number of the record, the last one if several have this uid; -1 if none has."""
+        wanted = np.uint64(fingerprint(str(uid)))
+        place = int(np.searchsorted(self._sorted, wanted, side="right")) - 1
+        return int(self._order[place]) if place >= 0 and self._sorted[place] == wanted else -1

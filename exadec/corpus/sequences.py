@@ -1,0 +1,132 @@
+"""Many sequences of whole numbers in one array, on disk.
+
+In: sequences, a block at a time. Out: `Sequences`, memory-mapped; fingerprints of sequences.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+BLOCK = 1 << 20
+"""Numbers that are worked on at once."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Many sequences in one memory-mapped array."""
+
+    ids: np.ndarray
+    """(all numbers,) int32"""
+    offsets: np.ndarray
+    """(N + 1,) int64; sequence i is ids[offsets[i]:offsets[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        row: np.ndarray = self.ids[self.offsets[index] : self.offsets[index + 1]]
+        return row
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    @staticmethod
+    def open(folder: Path, name: str) -> "Sequences":
+        ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
+        return Sequences(ids, np.load(folder / f"{name}.offsets.npy"))
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+        """Ranges of whole sequences with about `size` numbers each, or one sequence where that is longer."""
+        ends = np.searchsorted(self.offsets, np.arange(0, self.offsets[-1] + size, size))
+        return pairwise(np.unique(np.append(ends.clip(max=len(self)), len(self))).tolist())
+
+    def expand(self, parts: "Sequences", begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Some sequences with each number replaced by its sequence in `parts`: (all parts,) and (N,) lengths."""
+        offsets = self.offsets[begin : end + 1]
+        ids = self.ids[offsets[0] : offsets[-1]]
+        lengths = parts.lengths[ids]  # of the parts of each number
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(parts.offsets[ids] - ends[:-1], lengths) + np.arange(ends[-1])
+        return parts.ids[places], np.diff(ends[offsets - offsets[0]])
+
+
+def positions(lengths: np.ndarray) -> np.ndarray:
+    """(all numbers,): 0, 1, ... within each sequence."""
+    starts: np.ndarray = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) - np.repeat(starts, lengths)
+
+
+def fingerprints(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """(N,) int64: equal for equal sequences, and for others with a probability of 2 ** -64. None may be empty."""
+    # Each number, with its place before it, becomes 64 bits that look random (splitmix64); a sequence is their sum.
+    bits = (positions(lengths) << 32 | ids).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    return np.add.reduceat(bits, np.cumsum(lengths) - lengths).view(np.int64)
+
+
+class ArrayFile:
+    """An .npy file of one dimension that grows: nobody has to know its size before, nor to hold it in memory."""
+
+    def __init__(self, path: Path, dtype: type[np.generic]):
+        self.dtype, self.size = np.dtype(dtype), 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.size += len(values)
+
+    def __enter__(self) -> "ArrayFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.seek(0)
+        self._write_header()  # numpy leaves room in a header for any size
+        self._file.close()
+
+    def _write_header(self) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.size,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+class OffsetsFile(ArrayFile):
+    """Where sequences begin, made from their lengths."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, np.int64)
+        self._end = 0
+        super().append(np.zeros(1, np.int64))
+
+    def append(self, lengths: np.ndarray) -> None:
+        ends = self._end + np.cumsum(lengths)
+        super().append(ends)
+        self._end = int(ends[-1]) if len(ends) else self._end
+
+    def __enter__(self) -> "OffsetsFile":
+        return self
+
+
+class SequencesFile:
+    """`Sequences` on their way to a folder."""
+
+    def __init__(self, folder: Path, name: str):
+        self.ids = ArrayFile(folder / f"{name}.ids.npy", np.int32)
+        self.offsets = OffsetsFile(folder / f"{name}.offsets.npy")
+
+    def append(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        self.ids.append(ids)
+        self.offsets.append(lengths)
+
+    def __enter__(self) -> "SequencesFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ids.__exit__(*error)
+        self.offsets.__exit__(*error)
