@@ -72,19 +72,6 @@ def test_the_two_commands_exist_and_do_what_is_said() -> None:
         assert expected in planned.stdout, planned.stderr
 
 
-def test_all_files_are_installed() -> None:
-    """`pip install` takes, beside the modules, the files that pyproject names: none may be missing there."""
-    tables = PROJECT["tool"]["setuptools"]
-    named = {
-        path
-        for package, patterns in tables["package-data"].items()
-        for pattern in patterns
-        for path in (ROOT / tables["package-dir"].get(package, package.replace(".", "/"))).glob(pattern)
-    }
-    files = {path for folder in ("exadec", "configs") for path in (ROOT / folder).rglob("*") if path.is_file()}
-    assert {path for path in files if path.suffix not in (".py", ".pyc")} == named
-
-
 @pytest.mark.parametrize(
     "command", [*filter(is_runnable, commands())], ids=lambda command: " ".join(command.split()[:6])
 )
