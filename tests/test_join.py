@@ -295,6 +295,29 @@ def hard_rules(count: int, seed: int) -> Allowed:
     return Allowed(keys, keys, random.random(count) < 0.95, ranges)
 
 
+@pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
+@pytest.mark.parametrize("k", [1, 4])
+def test_join_equals_brute_force_among_ties_and_huge_counts(weighting: Weighting, k: int) -> None:
+    """Thousands of one word: sums in float32 lose so much that only the exact products tell candidates apart."""
+    bag = BagOfWords(weighting)
+    rows, allowed = bag.fit(hard_texts(1_200, 3)), hard_rules(1_200, 4)
+    values = rows.counts * bag.weights[rows.terms]
+    dense = np.zeros((len(rows), len(bag.weights)), np.int64)
+    dense[np.repeat(np.arange(len(rows)), np.diff(rows.offsets)), rows.terms] = values
+    products = dense.astype(np.float64) @ dense.T.astype(np.float64)  # exact: whole numbers below 2 ** 53
+    assert products.max() < 2**53
+    scores = products**2 / np.maximum(rows.squares, 1)
+    numbers = np.arange(len(rows))
+    barred = (allowed.query_keys[:, :, None] == allowed.candidate_keys[:, None, :]).any(axis=0) | ~allowed.alive
+    barred |= (numbers < allowed.query_ranges[:, :1]) | (numbers >= allowed.query_ranges[:, 1:])
+    scores[barred] = 0
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = np.take_along_axis(scores, order, 1)
+    found = join(rows, Candidates.arrange(rows, bag.weights), k, allowed, "cpu")
+    assert (found.ids == np.where(best > 0, order, -1)).all()
+    assert (found.scores == best).all()
+
+
 INTERPRETED = """
 import numpy as np
 import torch

@@ -20,6 +20,21 @@ END = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
+class Unarranged:
+    """What can be found, before it is arranged: a GPU searches it as it is."""
+
+    rows: Rows
+    weights: np.ndarray
+    """(terms,) int64"""
+    ids: np.ndarray
+    """(N,) int64: what a search answers"""
+
+    @cached_property
+    def arranged(self) -> "Candidates":
+        return Candidates.arrange(self.rows, self.weights, self.ids)
+
+
+@dataclass(frozen=True)
 class Candidates:
     """What can be found, in any order."""
 
@@ -49,12 +64,18 @@ class Candidates:
     def largest_square(self) -> float:
         return float(self.rows.squares.max(initial=1))
 
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """What a kernel wants to have, in its order."""
+    @cached_property
+    def longest(self) -> int:
+        """The most words that a candidate has, repeated ones included."""
+        sums = np.concatenate([[0], np.cumsum(self.rows.counts, dtype=np.int64)])
+        return int(np.diff(sums[self.rows.offsets]).max(initial=0))
+
+    def arrays(self) -> tuple[np.ndarray | int, ...]:
+        """The arguments of a kernel, in its order."""
         rows = self.rows
         return (
             rows.offsets, rows.terms, rows.counts, rows.squares, self.norms, self.head_of, self.head,
-            self.tail_offsets, self.tail_rows, self.ids,
+            self.tail_offsets, self.tail_rows, self.ids, self.longest,
         )  # fmt: skip
 
     @staticmethod

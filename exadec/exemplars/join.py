@@ -15,7 +15,7 @@ import numpy as np
 
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import BLOCK, Candidates, query_factors
+from exadec.exemplars.candidates import BLOCK, Candidates, Unarranged, query_factors
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -118,7 +118,7 @@ class Ledger:
 
 def join(
     queries: Rows,
-    candidates: Candidates,
+    candidates: Candidates | Unarranged,
     k: int,
     allowed: Allowed,
     device: Device = "auto",
@@ -136,7 +136,8 @@ def join(
 
         find = partial(GpuSearch(candidates.rows, candidates.weights, candidates.ids, allowed).search, k=k)
     else:
-        find = partial(_search_all, candidates=candidates, k=k)
+        arranged = candidates if isinstance(candidates, Candidates) else candidates.arranged
+        find = partial(_search_all, candidates=arranged, k=k)
     found = Neighbours.none(len(queries), k) if ledger is None else ledger.found
     order = order_by_range(allowed.query_ranges)
     done = 0

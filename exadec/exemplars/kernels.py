@@ -101,7 +101,7 @@ def _settle(
 @numba.njit(nogil=True, cache=True)
 def search_rows(
     numbers, begin, end, query_offsets, query_terms, query_factors, buffer,
-    offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids,
+    offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids, longest,
     query_keys, candidate_keys, alive, ids, scores,
 ):  # fmt: skip
     """Fill ids[n], scores[n] for each query n of `numbers` with the best of the candidates begin to end.
@@ -124,8 +124,9 @@ def search_rows(
     place = 0
     for q in range(count):
         first, last = query_offsets[numbers[q]], query_offsets[numbers[q] + 1]
-        # Each of n roundings of a sum of positive numbers loses at most 2 ** -24 of it; the threshold is rounded, too.
-        margins[q] = 1 - (last - first + 16) * 2.0**-23
+        # Each rounding of a sum of positive numbers loses at most 2 ** -24 of it. A head column is one addition. A term
+        # of the tail is added as often as the candidate has it: `longest` times at most. The threshold is rounded, too.
+        margins[q] = 1 - (last - first + longest + 16) * 2.0**-23
         for entry in range(first, last):
             term = query_terms[entry]
             if head_of[term] >= 0:

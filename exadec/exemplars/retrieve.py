@@ -102,20 +102,15 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
-    """The index of the training sources, built when it is not there or was made from another corpus."""
+    """The index of the training sources. New text needs it; it is built at its first use, and kept."""
     index = _find_index(corpus, config)
     if index is None:
         counts = open_counts(corpus, config.features)
         bag = BagOfWords(config.weighting, _splitter(corpus, config))
-        index = _save_index(corpus, config, bag, bag.fit_counted(counts.names(), counts.counted("train")))
+        rows = bag.fit_counted(counts.names(), counts.counted("train"))
+        index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
+        index.save(_index_folder(corpus, config))
     return index
-
-
-def _has_index(corpus: Corpus, config: ExemplarConfig) -> bool:
-    try:
-        return _find_index(corpus, config) is not None
-    except InputError:  # damaged, or not an index at all: saving replaces the one and refuses the other
-        return False
 
 
 def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
@@ -125,12 +120,6 @@ def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
         return None
     index = BowIndex.open(folder, split=_splitter(corpus, config), split_name=config.features)
     return index if index.corpus == corpus.hash else None
-
-
-def _save_index(corpus: Corpus, config: ExemplarConfig, bag: BagOfWords, rows: Rows) -> BowIndex:
-    index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
-    index.save(_index_folder(corpus, config))
-    return index
 
 
 def _index_folder(corpus: Corpus, config: ExemplarConfig) -> Path:
@@ -144,12 +133,9 @@ def _splitter(corpus: Corpus, config: ExemplarConfig) -> Any:
 def _choose_for_splits(
     corpus: Corpus, config: ExemplarConfig, folder: Path, engine: Engine, report: Report
 ) -> dict[str, Any]:
-    compares = find_policy(config).compares
-    counts = open_counts(corpus, config.features, compares, report)
+    counts = open_counts(corpus, config.features, find_policy(config).compares, report)
     bag = BagOfWords(config.weighting, _splitter(corpus, config))
     train = _open_instances(corpus, "train", bag.fit_counted(counts.names(), counts.counted("train")))
-    if compares == "source" and not _has_index(corpus, config):
-        _save_index(corpus, config, bag, train.rows)
     policy = find_policy(config)(Pool(train, bag.weights, config, corpus))
     facts = {}
     for split in SPLITS:

@@ -13,7 +13,7 @@ import numpy as np
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus
 from exadec.exemplars.bow import Rows
-from exadec.exemplars.candidates import Candidates, query_factors
+from exadec.exemplars.candidates import Unarranged, query_factors
 from exadec.exemplars.cluster import join_on_cluster
 from exadec.exemplars.join import Allowed, Device, Ledger, Neighbours, join
 
@@ -75,14 +75,14 @@ class Pool:
         self.train, self.weights, self.config, self.corpus = train, weights, config, corpus
 
     @cached_property
-    def in_order(self) -> Candidates:
-        return Candidates.arrange(self.train.rows, self.weights)
+    def in_order(self) -> Unarranged:
+        return Unarranged(self.train.rows, self.weights, np.arange(len(self.train)))
 
     @cached_property
-    def by_group(self) -> Candidates:
+    def by_group(self) -> Unarranged:
         """Those of one group are neighbours, so that a query searches a range of them and nothing else."""
         order = np.argsort(self.train.groups, kind="stable")
-        return Candidates.arrange(self.train.rows.take(order), self.weights, order)
+        return Unarranged(self.train.rows.take(order), self.weights, order)
 
     def random(self, split: str) -> np.random.Generator:
         """Each split has draws of its own."""
@@ -123,7 +123,7 @@ class Pool:
         return found
 
     def _join(
-        self, side: Instances, candidates: Candidates, ranges: np.ndarray, engine: Engine, name: str
+        self, side: Instances, candidates: Unarranged, ranges: np.ndarray, engine: Engine, name: str
     ) -> Neighbours:
         k, order = self.config.neighbours, candidates.ids
         query_keys, candidate_keys = [side.own], [order]
