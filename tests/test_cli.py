@@ -149,7 +149,6 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
         "attexp",
         "corpus",
         "exemplars",
-        "index-words-raw",
         "seq2seq",
         "terms-words-source",
     ]
