@@ -16,6 +16,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.settings import load_config
 from exadec.training.side_by_side import Job, is_finished, refuse_torchrun, train_side_by_side
+from exadec.training.trainer import refuse_settings
 from exadec.views.progress import Display, RunsDisplay
 from exadec.views.report import choose_swaps, write_report
 from exadec.views.results import compare_runs, render_table
@@ -32,6 +33,8 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     configs = {
         variant: load_config(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
     }
+    for config in configs.values():
+        refuse_settings(config)  # before runs that cannot be trained again are deleted
     with Display(console) as display:
         corpus = prepare(configs["seq2seq"], display.report)
         exemplars = retrieve(corpus, configs["seq2seq"].exemplars, display.report)

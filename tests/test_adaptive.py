@@ -23,7 +23,7 @@ def build_cell(name: str, linear: str, rank: int) -> RecurrentCell:
 
 def run_adaptive(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor):
     projected, outputs = cell.project(x, lam), []
-    state = (h, c)[: cell.cell.states]
+    state = (h, c)[: len(cell.cell.states)]
     for t in range(x.shape[1]):
         state = cell.step(projected[:, t], state, lam)
         outputs.append(state[0])
@@ -42,11 +42,11 @@ def run_materialized(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: t
             "bias_ih": biases[i].flatten(),
             "bias_hh": torch.zeros(cell.cell.gates * D, dtype=torch.float64),
         }
-        state = (h[i : i + 1], c[i : i + 1]) if cell.cell.states == 2 else h[i : i + 1]
+        state = (h[i : i + 1], c[i : i + 1]) if len(cell.cell.states) == 2 else h[i : i + 1]
         outputs = []
         for t in range(x.shape[1]):
             state = torch.func.functional_call(oracle, weights, (x[i : i + 1, t], state))
-            outputs.append(state[0] if cell.cell.states == 2 else state)
+            outputs.append(state[0] if len(cell.cell.states) == 2 else state)
         rows.append(torch.cat(outputs))
     return torch.stack(rows)
 
@@ -66,7 +66,7 @@ def test_cell_equals_torch_cell_with_materialized_weights(name: str, linear: str
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
     leaves = {"x": x, "h": h, "λ": lam, **dict(cell.named_parameters())}
-    if cell.cell.states == 2:
+    if len(cell.cell.states) == 2:
         leaves["c"] = c
     weights = torch.randn_like(ours)
     our_gradients = torch.autograd.grad((ours * weights).sum(), list(leaves.values()))

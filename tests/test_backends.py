@@ -94,11 +94,11 @@ def test_what_hopper_cannot_do_is_done_by_triton_or_refused(changes: dict[str, o
 
 @pytest.mark.usefixtures("h200")
 def test_other_gpus_and_missing_compilers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exadec.model.backends.hopper.launch.find_compiler", lambda: None)
-    with pytest.raises(InputError, match="NVRTC"):
-        choose("hopper")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
     with pytest.raises(InputError, match=r"compute capability 8\.6"):
+        choose("hopper")
+    monkeypatch.setattr("exadec.model.backends.hopper.launch.find_compiler", lambda: None)
+    with pytest.raises(InputError, match="NVRTC"):
         choose("hopper")
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     assert choose("auto") is REFERENCE

@@ -46,9 +46,10 @@ def retrieve(
     """
     settings = load_config(config, set_)
     from exadec.corpus.prepare import prepare as run_prepare
-    from exadec.exemplars.join import choose_device
+    from exadec.exemplars.join import choose_device, wake_gpu
     from exadec.exemplars.retrieve import retrieve as run_retrieve
 
+    wake_gpu(device)
     with Display(messages) as display:
         corpus = run_prepare(settings, display.report)
         exemplars = run_retrieve(corpus, settings.exemplars, display.report, choose_device(device), cluster)

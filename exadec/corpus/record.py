@@ -18,7 +18,6 @@ from exadec.errors import InputError
 
 SPLITS = ("train", "valid", "test")
 FIELDS = ("uid", "source", "table", "target", "references", "group")
-SPLITS = ("train", "valid", "test")
 CHUNK = 10_000
 """Records that are worked on at once."""
 _CHUNK_LENGTH = 1 << 24

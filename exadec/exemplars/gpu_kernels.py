@@ -32,7 +32,7 @@ def tile_bounds(
 
     _tile_bounds[grid](
         queries[start:], candidates[first_tile * TILE :], inverse[first_tile * TILE :], bounds, stop - start, tiles,
-        columns=queries.shape[1], tile=TILE, rows=128, depth=128, together=16, num_warps=8, num_stages=3,
+        queries.shape[1], tile=TILE, rows=128, depth=128, together=16, num_warps=8, num_stages=3,
     )  # fmt: skip
     return bounds
 
@@ -53,8 +53,8 @@ def scores_in_tiles(rows: torch.Tensor, tiles: torch.Tensor, *exact: Any) -> tor
 
 @triton.jit
 def _tile_bounds(
-    queries, candidates, inverse, bounds, query_count, tiles,
-    columns: tl.constexpr, tile: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, together: tl.constexpr,
+    queries, candidates, inverse, bounds, query_count, tiles, columns,
+    tile: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, together: tl.constexpr,
 ):  # fmt: skip
     # Programs that run at the same time share queries and candidates, so that both come out of the cache.
     program = tl.program_id(0)

@@ -6,9 +6,11 @@ In: `Rows` of queries, `Candidates`, and who may find whom. Out: `Neighbours`: e
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Literal, get_args
 
 import numpy as np
@@ -166,6 +168,19 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
             raise InputError("there is no GPU to join on; use --device cpu.")
         return "cpu"
     return "cuda"
+
+
+def wake_gpu(device: str) -> None:
+    """Load torch and start the GPU in the background: both take seconds, which opening a corpus can fill."""
+
+    def wake() -> None:
+        with suppress(InputError):  # `choose_device` says it again to whoever waits for the answer
+            if choose_device(device) == "cuda":
+                import torch
+
+                torch.zeros(1, device="cuda")
+
+    Thread(target=wake, daemon=True).start()
 
 
 def _search_all(queries: Rows, allowed: Allowed, candidates: Candidates, k: int) -> Neighbours:

@@ -76,8 +76,8 @@ def retrieve(
         if not Path(config.given).is_file():
             raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
         facts["given"] = hash_file(Path(config.given))
-    if config.exclude_same_source or config.exclude_same_target:
-        facts["same"] = "ids"  # maps made when texts were compared before lower-casing have another key
+    if _excludes_by_ids(corpus, config):
+        facts["same"] = "ids"
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
         unfinished = folder.with_name(f".{folder.name}-unfinished")
@@ -89,8 +89,20 @@ def retrieve(
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
     """Beside the corpus; each policy has a folder of its own, so that runs keep what they were trained with."""
-    name = "exemplars" if config == DEFAULT else f"exemplars-{hash_value(asdict(config))[:8]}"
+    choices: Any = asdict(config)
+    if _excludes_by_ids(corpus, config):
+        choices = [choices, "same ids"]
+    name = "exemplars" if config == DEFAULT else f"exemplars-{hash_value(choices)[:8]}"
     return corpus.folder.resolve().parent / name
+
+
+def _excludes_by_ids(corpus: Corpus, config: ExemplarConfig) -> bool:
+    """Whether texts that count as the same may differ before they are lower-cased and cut.
+
+    Earlier versions compared the texts themselves. Their maps keep their folders and their runs.
+    """
+    excludes = config.exclude_same_source or config.exclude_same_target
+    return excludes and (corpus.config.lower_case or any(corpus.manifest["truncated"].values()))
 
 
 def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:

@@ -20,9 +20,6 @@ from exadec.model.decoder import Decoder, DecoderState, Steps
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
 
-_BRIDGES = ("bridge_h", "bridge_c")
-"""Layers that make the cell's first state, one for each of its vectors."""
-
 
 class Seq2seq(nn.Module):
     """Encoder-decoder with attention and copying; `adaptive` and `attend_exemplar` say what the exemplar does.
@@ -50,7 +47,8 @@ class Seq2seq(nn.Module):
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.encoder = BiLstmEncoder(dimension, hidden, config.encoder_layers, config.encoder_dropout)
         self.bridge_dropout = nn.Dropout(config.bridge_dropout)
-        self.bridges = _BRIDGES[: CELLS[config.cell].states]
+        self.bridges = [f"bridge_{name}" for name in CELLS[config.cell].states]
+        """Layers that make the cell's first state, one for each of its vectors."""
         for name in self.bridges:
             self.add_module(name, nn.Linear(2 * hidden, hidden))
         self.exemplar_encoder: BiLstmEncoder | None = None

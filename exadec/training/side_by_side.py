@@ -22,13 +22,12 @@ from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import pick_device
-from exadec.settings import check_names
 from exadec.training.checkpoint import LAST, METRICS, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
-from exadec.training.trainer import Interrupted, deferred_interrupt, train
+from exadec.training.trainer import Interrupted, deferred_interrupt, refuse_settings, train
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a card, when the caller does not say how many."""
@@ -130,7 +129,7 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
     for job in jobs:
-        check_names(job.config)
+        refuse_settings(job.config)
     folders = [job.folder for job in jobs]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:

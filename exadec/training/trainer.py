@@ -27,7 +27,7 @@ from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.backends.choice import choose_backend, pick_device
+from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.settings import check_names
@@ -92,7 +92,8 @@ def train(
     with join_processes() as processes:
         processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count))
         precision = choose_precision(config.training.precision, pick_device())
-        chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
+        with processes.together():
+            chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
         corpus, exemplars = processes.in_turn(lambda: _prepare(config, report))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
@@ -311,12 +312,19 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     return Seq2seq(config.model, len(corpus.vocabulary), vectors)
 
 
-def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
-    training = config.training
+def refuse_settings(config: Config) -> None:
+    """Refuse a configuration that cannot be trained here, as far as it shows before any work is done."""
+    training, device = config.training, pick_device()
     check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
-    if training.precision == "bfloat16" and pick_device().type == "cpu":
+    if training.precision == "bfloat16" and device.type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
+    refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)
+
+
+def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
+    refuse_settings(config)
+    training = config.training
     if training.batch_size % processes:
         raise InputError(
             f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: each "
@@ -352,7 +360,7 @@ def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: Ex
         raise InputError(f"{run.folder}: the run was started with another configuration; --resume wants the same.")
     for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
         if run.facts[name] != value:
-            raise InputError(f"{run.folder}: the run was started with another {name}; it cannot be resumed with this.")
+            raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason why not.
 """
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -27,20 +28,37 @@ class Chosen(NamedTuple):
 
 def choose_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> Chosen:
     """The backend of that name, refused with the reason where it cannot run; for `auto` the fastest that can."""
-    obstacles = {
-        "hopper": _obstacle_to_triton(device) or _obstacle_to_hopper(device, precision, config),
-        "triton": _obstacle_to_triton(device),
-        "reference": "",
-    }
+    obstacles = _obstacles(device, precision, config)
+    if not obstacles["hopper"]:
+        obstacles["hopper"] = _obstacle_of_card(device)
     name = wanted
     if wanted == "auto":
         name = next(name for name, obstacle in obstacles.items() if not obstacle)
-    elif obstacles[wanted]:
-        raise InputError(f"`training.backend` is {wanted}, but {obstacles[wanted]}. Leave it at auto.")
+    _refuse(wanted, obstacles)
     message = f"backend {name} on {device}"
     if device.type == "cuda" and wanted == "auto" and obstacles["hopper"]:
         message += f"; hopper would be faster, but {obstacles['hopper']}"
     return Chosen(_build(name, device), f"{message}.")
+
+
+def refuse_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> None:
+    """Refuse what can be seen to be impossible without waking the GPU, which is left to the process that trains."""
+    _refuse(wanted, _obstacles(device, precision, config))
+
+
+def _refuse(wanted: str, obstacles: Mapping[str, str]) -> None:
+    if obstacles.get(wanted):
+        raise InputError(f"`training.backend` is {wanted}, but {obstacles[wanted]}. Leave it at auto.")
+
+
+def _obstacles(device: torch.device, precision: torch.dtype, config: ModelConfig) -> dict[str, str]:
+    """Backend, the fastest first -> why the settings and this machine's software rule it out, or nothing."""
+    without_triton = _obstacle_to_triton(device)
+    return {
+        "hopper": without_triton or _obstacle_to_hopper(precision, config),
+        "triton": without_triton,
+        "reference": "",
+    }
 
 
 def _build(name: str, device: torch.device) -> Backend:
@@ -65,16 +83,15 @@ def _obstacle_to_triton(device: torch.device) -> str:
     return ""
 
 
-def _obstacle_to_hopper(device: torch.device, precision: torch.dtype, config: ModelConfig) -> str:
-    """Why the Hopper backend cannot run on a CUDA GPU; empty if it can."""
+def _obstacle_to_hopper(precision: torch.dtype, config: ModelConfig) -> str:
+    """Why the Hopper backend cannot train this model; empty if it can."""
     from exadec.model.backends.hopper.launch import LARGEST, find_compiler
 
-    major, minor = torch.cuda.get_device_capability(device)
-    if (major, minor) != (9, 0):
-        return f"the GPU has compute capability {major}.{minor}, and its kernels are for 9.0 (H100, H200)"
     if precision != torch.bfloat16:
         return "its kernels compute in bfloat16, and `training.precision` asks for float32"
-    sizes = {"hidden": config.hidden, "exemplar_hidden": config.exemplar_hidden}
+    sizes = {"hidden": config.hidden}
+    if config.reads_exemplars:
+        sizes["exemplar_hidden"] = config.exemplar_hidden
     if config.adaptive:
         sizes["rank"] = config.coefficient_rank
     for key, size in sizes.items():
@@ -84,4 +101,12 @@ def _obstacle_to_hopper(device: torch.device, precision: torch.dtype, config: Mo
         return f"its kernels need `model.embedding` to be a multiple of 4, and it is {config.embedding}"
     if find_compiler() is None:
         return "NVRTC, the compiler that comes with torch for CUDA, was not found"
+    return ""
+
+
+def _obstacle_of_card(device: torch.device) -> str:
+    """Why the Hopper backend cannot run on a GPU; empty if it can."""
+    major, minor = torch.cuda.get_device_capability(device)
+    if (major, minor) != (9, 0):
+        return f"the GPU has compute capability {major}.{minor}, and its kernels are for 9.0 (H100, H200)"
     return ""

@@ -68,7 +68,7 @@ class Backend:
     def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
         """All steps over known inputs (B, T, inputs) with λ (B, 1 or G, R), as far as they need no first state."""
         if cell.cell == LSTM and isinstance(cell.Q, FixedLinear):
-            return lambda state: self.lstms([x], [state], [plain_weights(cell)])[0]
+            return lambda state: self.lstms([x], [state], [_in_one_piece(plain_weights(cell))])[0]
         projected = cell.project(x, lam)  # (B, T, G, D)
 
         def run(state: State) -> torch.Tensor:
@@ -132,12 +132,16 @@ def plain_weights(cell: RecurrentCell) -> list[torch.Tensor]:
 
 def _lstm(x: torch.Tensor, state: State, weights: Sequence[torch.Tensor]) -> torch.Tensor:
     """torch's LSTM in the precision of its weights: (B, T, E) -> (B, T, D)."""
-    # One piece of memory: cuDNN would gather the weights at each call, and warn each time.
-    together = torch.cat([weight.flatten() for weight in weights])
-    parts = together.split([weight.numel() for weight in weights])
-    views = [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]
+    dtype = weights[0].dtype
     # Autocast would run cuDNN's LSTM in float16, whatever type it is asked for, and nobody scales the loss for that.
     with torch.autocast(x.device.type, enabled=False):
-        first = tuple(part.to(together.dtype)[None] for part in state)
-        states: torch.Tensor = torch.lstm(x.to(together.dtype), first, views, True, 1, 0.0, True, False, True)[0]
+        first = tuple(part.to(dtype)[None] for part in state)
+        states: torch.Tensor = torch.lstm(x.to(dtype), first, list(weights), True, 1, 0.0, True, False, True)[0]
     return states
+
+
+def _in_one_piece(weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Views of one piece of memory, as `nn.LSTM` keeps its weights. cuDNN would gather others, and warn each time."""
+    together = torch.cat([weight.flatten() for weight in weights])
+    parts = together.split([weight.numel() for weight in weights])
+    return [part.view_as(weight) for part, weight in zip(parts, weights, strict=True)]

@@ -22,8 +22,8 @@ class Cell:
     name: str
     offsets: tuple[float, ...]
     """A constant for each gate, added to its bias; as many as there are gates."""
-    states: int
-    """How many vectors the state has."""
+    states: tuple[str, ...]
+    """Names of the vectors of its state; h is the first."""
     update: Update
 
     @property

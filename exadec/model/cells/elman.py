@@ -12,4 +12,4 @@ def _update(projected: torch.Tensor, recurrent: torch.Tensor, state: State) -> S
     return (torch.tanh(projected + recurrent)[:, 0],)
 
 
-ELMAN = Cell("elman", offsets=(0.0,), states=1, update=_update)
+ELMAN = Cell("elman", offsets=(0.0,), states=("h",), update=_update)

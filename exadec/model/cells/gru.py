@@ -15,4 +15,4 @@ def _update(projected: torch.Tensor, recurrent: torch.Tensor, state: State) -> S
     return (candidate + update * (h - candidate),)
 
 
-GRU = Cell("gru", offsets=(0.0, 0.0, 0.0), states=1, update=_update)
+GRU = Cell("gru", offsets=(0.0, 0.0, 0.0), states=("h",), update=_update)

@@ -16,4 +16,4 @@ def _update(projected: torch.Tensor, recurrent: torch.Tensor, state: State) -> S
 
 
 # A forget gate that starts out open lets the cell remember from the first step of training on.
-LSTM = Cell("lstm", offsets=(0.0, 1.0, 0.0, 0.0), states=2, update=_update)
+LSTM = Cell("lstm", offsets=(0.0, 1.0, 0.0, 0.0), states=("h", "c"), update=_update)
