@@ -64,12 +64,12 @@ def retrieve(
     device: Device = "auto",
     cluster: str | None = None,
 ) -> ExemplarMap:
-    """Make the exemplar map of a corpus, or open it when neither the corpus nor the policy has changed.
+    """Make the exemplar map of a corpus, or open it if neither the corpus nor the policy has changed.
 
-    Where it is made (a CPU, a GPU, the Ray cluster at an address) makes no difference to it. A join that was killed
-    goes on where it was.
+    The map is the same wherever it is made: on a CPU, on a GPU, or on the Ray cluster at an address. A join that was
+    killed resumes where it stopped.
     """
-    find_policy(config)  # refuses an unknown one before any work
+    find_policy(config)  # raises for an unknown policy before any work
     folder = exemplar_folder(corpus, config)
     facts: dict[str, Any] = {"corpus": corpus.hash, "config": asdict(config)}
     if config.given is not None:
@@ -77,7 +77,7 @@ def retrieve(
             raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
         facts["given"] = hash_file(Path(config.given))
     if config.exclude_same_source or config.exclude_same_target:
-        facts["same"] = "ids"  # maps made when texts were compared before lower-casing have another key
+        facts["same"] = "ids"  # not in the key of old maps, which compared texts before lower-casing
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
         unfinished = folder.with_name(f".{folder.name}-unfinished")
@@ -88,13 +88,13 @@ def retrieve(
 
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
-    """Beside the corpus; each policy has a folder of its own, so that runs keep what they were trained with."""
+    """Beside the corpus. Each policy has its own folder, so that runs keep the exemplars they were trained with."""
     name = "exemplars" if config == DEFAULT else f"exemplars-{hash_value(asdict(config))[:8]}"
     return corpus.folder.resolve().parent / name
 
 
 def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
-    """An existing map, refused when it was made from another corpus."""
+    """Open an existing map; an error if it was made from another corpus."""
     exemplars = ExemplarMap(folder)
     if exemplars.manifest["corpus"] != corpus.hash:
         raise InputError(f"{folder}: these exemplars were retrieved from another corpus; run `exadec retrieve` again.")
@@ -102,7 +102,7 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
-    """The index of the training sources, built when it is not there or was made from another corpus."""
+    """The index of the training sources; built if it is missing or was made from another corpus."""
     index = _find_index(corpus, config)
     if index is None:
         counts = open_counts(corpus, config.features)
@@ -114,12 +114,12 @@ def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
 def _has_index(corpus: Corpus, config: ExemplarConfig) -> bool:
     try:
         return _find_index(corpus, config) is not None
-    except InputError:  # damaged, or not an index at all: saving replaces the one and refuses the other
+    except InputError:  # damaged, or not an index: saving replaces the former and refuses the latter
         return False
 
 
 def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
-    """The index of this corpus; None when there is none or it is of another."""
+    """The index of this corpus; None if there is none or it belongs to another corpus."""
     folder = _index_folder(corpus, config)
     if not folder.exists():
         return None
