@@ -33,7 +33,7 @@ PATIENCE = 240
 
 
 def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
-    """Training number `number`, which takes part in every round of more trainings than that."""
+    """Training process `number`; it takes part in every round with more processes than that."""
     loader = open_packed(path)
     trainings = {}
     for batch in STEPS:
@@ -51,7 +51,7 @@ def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
 
 
 def measure(path: Path) -> list[dict[str, Any]]:
-    """Start the largest number of processes once; one that waits does not use the card."""
+    """Start the largest number of processes once; a waiting process does not use the GPU."""
     context = get_context("spawn")
     ready, channel = context.Barrier(max(TOGETHER)), context.SimpleQueue()
     processes = [context.Process(target=work, args=(path, number, ready, channel)) for number in range(max(TOGETHER))]
