@@ -5,12 +5,12 @@ In: a corpus of records. Once its words are counted, the counts are enough. Out:
     python benchmarks/retrieval.py count data/news/train.jsonl.xz work/news-rows.npz
     python benchmarks/retrieval.py cpu work/news-rows.npz          sizes 50K, 100K, 300K and all, with sparse_dot_topn
     python benchmarks/retrieval.py gpu work/news-rows.npz          the same sizes, and 3.8 million resampled rows
-    python benchmarks/retrieval.py weightings work/news-rows.npz   raw, binary and tf-idf on a GPU, beside each other
+    python benchmarks/retrieval.py weightings work/news-rows.npz   raw, binary and tf-idf on a GPU, side by side
     python benchmarks/retrieval.py latency data/news/train.jsonl.xz data/news/valid.jsonl.xz
     python benchmarks/retrieval.py features data/news data/movies data/e2e
     python benchmarks/retrieval.py page                            docs/results/retrieval.md from the JSON
 
-Each part writes docs/results/retrieval/PART.json. Parts may run on different machines; rivals always run together.
+Each part writes docs/results/retrieval/PART.json. Parts may run on different machines; compared libraries run together.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Training speed of exadec, OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words a second, in one run.
+"""Training speed of exadec, OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words per second, in one run.
 
 In: ids packed by `training.py pack`, OpenNMT-py as a folder of Python. Out: JSON in docs/results/training/.
 
@@ -6,10 +6,10 @@ In: ids packed by `training.py pack`, OpenNMT-py as a folder of Python. Out: JSO
     python benchmarks/toolkits.py gpu work/news-ids.npz --opennmt FOLDER
 
 FOLDER holds the packages `onmt` and `configargparse`, unpacked. Other packages that OpenNMT-py imports (tokenisers,
-fuzzy matching, language detection) play no part in a training step; missing ones are replaced by empty modules.
+fuzzy matching, language detection) are not used in a training step; missing ones are replaced by empty modules.
 
 All programs train on the same batches in turn: one batch each on a CPU; all batches each on a GPU, where exadec queues
-its steps. exadec's time includes gathering each batch. The others get tensors that are on the device already, so
+its steps. exadec's time includes collating each batch. The others get tensors that are already on the device, so
 OpenNMT-py's input pipeline does not count: reading, numbering, copy maps, padding. Its step is that of its own Trainer
 (forward, copy loss, statistics, backward, clipping, Adam), in three variants:
 
@@ -20,7 +20,7 @@ OpenNMT-py's input pipeline does not count: reading, numbering, copy maps, paddi
 - `OpenNMT-py, no input feeding, no accuracy`: also without the loop over the batch that only computes its accuracy.
 
 Sizes are those of configs/news.yaml. OpenNMT-py splits its hidden size between the encoder's directions and needs the
-same size in decoder and tied embeddings. With 256 its encoder has 128 a direction, where exadec and the plain loop have
+same size in decoder and tied embeddings. With 256 its encoder has 128 per direction; exadec and the plain loop have
 256, so its model is the smaller one (`parameters`). On a GPU each runs in float32 and mixed, OpenNMT-py in float16.
 """
 

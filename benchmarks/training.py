@@ -9,8 +9,8 @@ In: the ids of a prepared corpus, packed into one small file. Out: JSON in docs/
     python benchmarks/training.py precision work/news-ids.npz            an epoch in bfloat16 and one in float32
     python benchmarks/training.py materialised work/news-ids.npz         against weights built for each example
     python benchmarks/training.py growth                                 time and memory against T, S, d, r, batch
-    python benchmarks/training.py profile work/news-ids.npz              which kernels make up a step, and pauses
-    python benchmarks/training.py ceilings work/news-ids.npz             what the device can do, beside steps
+    python benchmarks/training.py profile work/news-ids.npz              which kernels make up a step, and gaps
+    python benchmarks/training.py ceilings work/news-ids.npz             peak rates of the device, and steps
 
 Several parts can be named at once, separated by commas; the ids are then read only once.
 """

@@ -1,7 +1,7 @@
 """The minimum work of a training step, and the minimum time that the device needs for it.
 
 In: a model's configuration and a batch's sizes; rates measured on the device. Out: operations, bytes and dependent
-steps of each part, and the least time that they allow.
+steps of each part, and the minimum time they take.
 
 Only work that every implementation must do is counted, in the precisions in use:
 - Operations: each matrix product forward, and twice that backward (for its input and for its weights).

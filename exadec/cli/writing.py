@@ -42,8 +42,8 @@ def generate(
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
 
-    New text gets its exemplar by the policy the run was trained with. The policies shuffled, oracle and given do not
-    work for new text; it gets the nearest exemplar instead.
+    New text gets its exemplar by the policy the run was trained with.
+    The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
     if exemplar is not None and group is not None:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
