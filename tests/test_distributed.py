@@ -276,7 +276,7 @@ def _second_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_runs_are_refused(uneven: Config, tmp_path: Path) -> None:
     path = write_config(uneven, tmp_path / "toy.yaml")
     for arguments in (["train", str(path), "--seeds", "1,2"], ["demo", "--folder", str(tmp_path / "demo")]):
-        with pytest.raises(InputError, match="cannot be started by `torchrun`, which trains one model"):
+        with pytest.raises(InputError, match="`torchrun` trains one model with all its processes"):
             app(arguments)
     assert list(tmp_path.iterdir()) == [path]
 
