@@ -5,12 +5,12 @@ In: a corpus of records. Once its words are counted, the counts are enough. Out:
     python benchmarks/retrieval.py count data/news/train.jsonl.xz work/news-rows.npz
     python benchmarks/retrieval.py cpu work/news-rows.npz          sizes 50K, 100K, 300K and all, with sparse_dot_topn
     python benchmarks/retrieval.py gpu work/news-rows.npz          the same sizes, and 3.8 million resampled rows
-    python benchmarks/retrieval.py weightings work/news-rows.npz   raw, binary and tf-idf on a GPU, beside each other
+    python benchmarks/retrieval.py weightings work/news-rows.npz   raw, binary and tf-idf on a GPU, side by side
     python benchmarks/retrieval.py latency data/news/train.jsonl.xz data/news/valid.jsonl.xz
     python benchmarks/retrieval.py features data/news data/movies data/e2e
     python benchmarks/retrieval.py page                            docs/results/retrieval.md from the JSON
 
-Each part writes docs/results/retrieval/PART.json. Parts may run on different machines; rivals always run together.
+Each part writes docs/results/retrieval/PART.json. Parts may run on different machines; compared libraries run together.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from exadec.textmetrics import rouge
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "retrieval"
 SIZES = (50_000, 100_000, 300_000)
 CHECKED = 5_000
-"""Queries whose neighbours are compared with those of a rival."""
+"""Queries whose neighbours are compared with those of another library."""
 TIMED_BY_RIVAL = 5_000
 """Queries that sparse_dot_topn is timed on; its time is then scaled up to all queries."""
 GIGAWORD = (3_803_957, 31.4)
@@ -46,7 +46,7 @@ GIGAWORD = (3_803_957, 31.4)
 
 
 def count(records: Path, out: Path) -> None:
-    """Count the words of all sources; terms are numbered by falling frequency, which compresses well."""
+    """Count the words of all sources; terms are numbered by descending frequency, which compresses well."""
     rows = BagOfWords().fit(record.source for record in read_records(records))
     order = np.argsort(-np.bincount(rows.terms), kind="stable")
     rank = np.empty_like(order)
@@ -69,7 +69,7 @@ def _rows(lengths: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> Rows:
 
 
 def resample(rows: Rows, size: int, tokens: float, seed: int = 1) -> Rows:
-    """Rows with the lengths of these, scaled to a mean of `tokens`, and words drawn by their frequencies."""
+    """Random rows: the lengths of these rows, scaled to a mean of `tokens`, and words drawn by frequency."""
     random = np.random.default_rng(seed)
     shares = np.bincount(rows.terms, rows.counts)
     per_row = np.add.reduceat(rows.counts, rows.offsets[:-1][np.diff(rows.offsets) > 0])
@@ -86,7 +86,7 @@ def resample(rows: Rows, size: int, tokens: float, seed: int = 1) -> Rows:
 
 
 def sample_rows(rows: Rows, size: int) -> Rows:
-    """A sample of the rows by a fixed seed, in their order."""
+    """A sample of the rows, drawn with a fixed seed, in their original order."""
     if size >= len(rows):
         return rows
     return rows.take(np.sort(np.random.default_rng(size).choice(len(rows), size, replace=False)))
@@ -126,7 +126,7 @@ def rival(rows: Rows, queries: np.ndarray, width: int) -> tuple[float, np.ndarra
 
 
 def compare(found: Neighbours, rows: Rows, queries: np.ndarray, ids: np.ndarray, cosines: np.ndarray) -> dict[str, Any]:
-    """Agreement of our first neighbours with a rival's two, one of which may be the query itself."""
+    """Agreement of our first neighbours with the other library's two, one of which may be the query itself."""
     own = ids[:, 0] == queries
     theirs = np.where(own, ids[:, 1], ids[:, 0])
     cosine = np.where(own, cosines[:, 1], cosines[:, 0])
@@ -190,7 +190,7 @@ def gpu(path: Path, sizes: list[int]) -> dict[str, Any]:
     for size in sizes or [*SIZES, len(rows), GIGAWORD[0]]:
         some = sample_rows(rows, size) if size <= len(rows) else resample(rows, size, GIGAWORD[1])
         torch.cuda.reset_peak_memory_stats()
-        # Twice, unless it is long: the first run of a size also asks the driver for memory.
+        # Twice, unless it takes long: the first run of a size also allocates memory from the driver.
         runs = [timed(lambda some=some: run(some)) for _ in range(1 if size > len(rows) else 2)]
         found = runs[-1][1]
         queries = checked_queries(len(some))
@@ -213,7 +213,7 @@ def gpu(path: Path, sizes: list[int]) -> dict[str, Any]:
 
 
 def weightings(path: Path, sizes: list[int]) -> dict[str, Any]:
-    """The GPU's join by each weighting, the CPU's arranging left out; in terms that older versions have, too."""
+    """The GPU join with each weighting, without arranging on the CPU; uses only names that older versions have."""
     import torch
 
     counted, results = load(path), []
@@ -239,7 +239,7 @@ def weightings(path: Path, sizes: list[int]) -> dict[str, Any]:
 
 
 def weigh(rows: Rows, weighting: Weighting) -> tuple[Rows, np.ndarray]:
-    """Counted rows as a `BagOfWords` of that weighting would have them, and its weights."""
+    """Counted rows as a `BagOfWords` with that weighting returns them, and its weights."""
     width = int(rows.terms.max()) + 1
     if weighting == "binary":
         rows = _rows(np.diff(rows.offsets), rows.terms, np.ones_like(rows.counts))
@@ -270,7 +270,7 @@ def latency(train: Path, held_out: Path, searches: int = 2_000) -> dict[str, Any
 
 
 def features(folders: list[Path]) -> list[dict[str, Any]]:
-    """ROUGE F1 of development instances' exemplars against the references, for each way of counting."""
+    """ROUGE F1 of the exemplars of development instances against the references, for each weighting."""
     results = []
     for folder in folders:
         train = list(read_records(folder / "train.jsonl.xz"))

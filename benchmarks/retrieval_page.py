@@ -29,7 +29,7 @@ def write_page(folder: Path) -> None:
 
 
 def fit_exponent(points: Sequence[tuple[int, float]]) -> float:
-    """b of seconds = a · rows^b, by least squares of the logarithms."""
+    """b in seconds = a · rows^b, by least squares of the logarithms."""
     rows, seconds = np.log(np.array(points, dtype=float)).T
     return float(np.polyfit(rows, seconds, 1)[0])
 

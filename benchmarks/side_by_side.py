@@ -1,12 +1,12 @@
-"""How much several trainings gain from sharing one card: steps a second of all of them, over those of one alone.
+"""How much several training runs gain from sharing one GPU: steps per second of all of them, over those of one alone.
 
 In: ids of a prepared corpus, packed by `benchmarks/training.py pack`. Out: docs/results/training/side_by_side.json.
 
     python benchmarks/side_by_side.py work/news-ids.npz
 
-Every training is a process of its own, as `exadec train --variants --seeds` starts them. Here it runs captured steps of
-AdaDec on a batch of median length. This is measured twice: with the driver alone, which gives the card to one process
-at a time, and with NVIDIA's Multi-Process Service, under which kernels of several processes run at the same time.
+Each run has its own process, as with `exadec train --variants --seeds`. It runs captured steps of AdaDec on a batch of
+median length. This is measured twice: with the driver alone, which gives the GPU to one process at a time, and with
+NVIDIA's Multi-Process Service, under which kernels of several processes run concurrently.
 """
 
 import argparse
@@ -33,7 +33,7 @@ PATIENCE = 240
 
 
 def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
-    """Training number `number`, which takes part in every round of more trainings than that."""
+    """Training process `number`; it takes part in every round with more processes than that."""
     loader = open_packed(path)
     trainings = {}
     for batch in STEPS:
@@ -51,7 +51,7 @@ def work(path: Path, number: int, ready: Barrier, channel: Any) -> None:
 
 
 def measure(path: Path) -> list[dict[str, Any]]:
-    """Start the largest number of processes once; one that waits does not use the card."""
+    """Start the largest number of processes once; a waiting process does not use the GPU."""
     context = get_context("spawn")
     ready, channel = context.Barrier(max(TOGETHER)), context.SimpleQueue()
     processes = [context.Process(target=work, args=(path, number, ready, channel)) for number in range(max(TOGETHER))]

@@ -1,4 +1,4 @@
-"""Training speed of exadec, OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words a second, in one run.
+"""Training speed of exadec, OpenNMT-py 3.5 and a plain loop over torch.nn.LSTM: target words per second, in one run.
 
 In: ids packed by `training.py pack`, OpenNMT-py as a folder of Python. Out: JSON in docs/results/training/.
 
@@ -6,10 +6,10 @@ In: ids packed by `training.py pack`, OpenNMT-py as a folder of Python. Out: JSO
     python benchmarks/toolkits.py gpu work/news-ids.npz --opennmt FOLDER
 
 FOLDER holds the packages `onmt` and `configargparse`, unpacked. Other packages that OpenNMT-py imports (tokenisers,
-fuzzy matching, language detection) play no part in a training step; missing ones are replaced by empty modules.
+fuzzy matching, language detection) are not used in a training step; missing ones are replaced by empty modules.
 
 All programs train on the same batches in turn: one batch each on a CPU; all batches each on a GPU, where exadec queues
-its steps. exadec's time includes gathering each batch. The others get tensors that are on the device already, so
+its steps. exadec's time includes collating each batch. The others get tensors that are already on the device, so
 OpenNMT-py's input pipeline does not count: reading, numbering, copy maps, padding. Its step is that of its own Trainer
 (forward, copy loss, statistics, backward, clipping, Adam), in three variants:
 
@@ -20,7 +20,7 @@ OpenNMT-py's input pipeline does not count: reading, numbering, copy maps, paddi
 - `OpenNMT-py, no input feeding, no accuracy`: also without the loop over the batch that only computes its accuracy.
 
 Sizes are those of configs/news.yaml. OpenNMT-py splits its hidden size between the encoder's directions and needs the
-same size in decoder and tied embeddings. With 256 its encoder has 128 a direction, where exadec and the plain loop have
+same size in decoder and tied embeddings. With 256 its encoder has 128 per direction; exadec and the plain loop have
 256, so its model is the smaller one (`parameters`). On a GPU each runs in float32 and mixed, OpenNMT-py in float16.
 """
 
@@ -61,7 +61,7 @@ OURS = ("exadec Seq2seq", "exadec AdaDec")
 
 @dataclass
 class Engine:
-    """A program that trains: it takes a step on a numbered batch, and tells the mean loss a word since last asked."""
+    """A trainer: it runs a step on a given batch, and returns the mean loss per word since the last call."""
 
     parameters: int
     step: Callable[[int], None]
@@ -69,7 +69,7 @@ class Engine:
 
 
 class Lane:
-    """An engine and its times. An engine that fails is noted and left out from then on."""
+    """An engine and its times. If an engine fails, the failure is recorded and the engine is skipped afterwards."""
 
     def __init__(self, name: str, precision: str, start: Callable[[], Engine], device: torch.device):
         self.name, self.precision = name, precision
@@ -125,14 +125,14 @@ def count(model: nn.Module) -> int:
 
 
 def mean_loss(losses: torch.Tensor) -> float:
-    """The mean of (sum of losses, number of words); both are set back to zero."""
+    """The mean, from (sum of losses, number of words); resets both to zero."""
     total, words = losses.tolist()
     losses.zero_()
     return total / words
 
 
 class Words:
-    """A vocabulary as OpenNMT-py uses it; a dictionary is faster than the compiled one that it comes with."""
+    """A vocabulary for OpenNMT-py; a dictionary is faster than the compiled one it comes with."""
 
     def __init__(self, tokens: list[str]):
         self.ids_to_tokens = tokens
@@ -150,7 +150,7 @@ SYMBOLS = ["<unk>", "<blank>", "<s>", "</s>"]
 
 
 class OpenNmt:
-    """OpenNMT-py with the changes that the module's docstring names."""
+    """OpenNMT-py with the changes listed in the module's docstring."""
 
     def __init__(self, folder: Path):
         sys.path.insert(0, str(folder))
@@ -340,7 +340,7 @@ def measure(
     lanes = line_up(loader, folder, batch, batches, device)
     whole = range(len(batches))
     for lane in lanes:
-        # exadec captures a shape when it comes for the third time.
+        # exadec captures a shape the third time it occurs.
         for _ in range(3 if lane.name in OURS and device.type == "cuda" else 1):
             lane.run(whole)
             lane.note_loss()

@@ -9,8 +9,8 @@ In: the ids of a prepared corpus, packed into one small file. Out: JSON in docs/
     python benchmarks/training.py precision work/news-ids.npz            an epoch in bfloat16 and one in float32
     python benchmarks/training.py materialised work/news-ids.npz         against weights built for each example
     python benchmarks/training.py growth                                 time and memory against T, S, d, r, batch
-    python benchmarks/training.py profile work/news-ids.npz              which kernels make up a step, and pauses
-    python benchmarks/training.py ceilings work/news-ids.npz             what the device can do, beside steps
+    python benchmarks/training.py profile work/news-ids.npz              which kernels make up a step, and gaps
+    python benchmarks/training.py ceilings work/news-ids.npz             peak rates of the device, and steps
 
 Several parts can be named at once, separated by commas; the ids are then read only once.
 """
@@ -57,13 +57,13 @@ from exadec.training.step import CapturedSteps, Step, choose_precision
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "training"
 REPEATS = 20
-"""Steps that are timed at once."""
+"""Steps that are timed together."""
 MATERIALISED = "materialised"
-"""A name beside those of the paper's models: AdaDec with weights built for each example."""
+"""Name of an additional model: AdaDec with weights built for each example."""
 
 
 def pack(folder: Path, out: Path) -> None:
-    """Write low and high bytes of the ids apart, compressed. Ids must be below 65,536."""
+    """Write low and high bytes of the ids separately, compressed. Ids must be below 65,536."""
     corpus = Corpus(folder / "corpus")
     exemplars = open_exemplars(corpus, exemplar_folder(corpus))
     parts: dict[str, Any] = {"vocabulary": np.array(len(corpus.vocabulary)), "exemplars": exemplars.indices("train")}
@@ -143,7 +143,7 @@ def best_backend(config: ModelConfig) -> Backend:
 
 
 class MaterialisedLinear(FactoredLinear):
-    """x -> Px with a P of its own for each example."""
+    """x -> Px with a separate P for each example."""
 
     def forward(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """(B, T, inputs) with (B, G, outputs, inputs) -> (B, T, G, outputs)."""
@@ -151,7 +151,7 @@ class MaterialisedLinear(FactoredLinear):
 
 
 class MaterialisedCell(RecurrentCell):
-    """As in the released code: P and Q of each example as matrices, (B, G, D, ·), built once a batch; autograd."""
+    """As in the released code: P and Q of each example as matrices, (B, G, D, ·), built once per batch; autograd."""
 
     def __init__(self, inputs: int, hidden: int, rank: int):
         super().__init__("lstm", inputs, hidden, "factored", rank)
@@ -160,7 +160,7 @@ class MaterialisedCell(RecurrentCell):
 
 
 def unroll_materialised(cell: MaterialisedCell, x: torch.Tensor, lam: torch.Tensor) -> Unrolled:
-    """`Backend.unroll`, with the weights built once a batch."""
+    """`Backend.unroll`, with the weights built once per batch."""
     projected = cell.Q(x, cell.Q.materialize(lam)) + cell.bias(lam)[:, None]  # (B, T, G, D)
 
     def run(state: State) -> torch.Tensor:
@@ -196,7 +196,7 @@ class EagerSteps(CapturedSteps):
 
 
 class HostBatches(ResidentLoader):
-    """Stands for a loader on a GPU: batches are put together by the host, in the shapes a GPU would have."""
+    """Stands in for a loader on a GPU: the host collates batches, in the shapes a GPU would have."""
 
     def __init__(self, loader: PackedLoader):
         super().__init__(loader, DEVICE)
@@ -327,7 +327,7 @@ def profile(
 
 
 def ceilings(path: Path, batches: Sequence[int] = (64, 512), size: int = 8192) -> dict[str, Any]:
-    """What the device can do, the least time of one step of a recurrence, and training steps in the same run."""
+    """Peak rates of the device, the minimum time of one recurrent step, and training steps in the same run."""
     loader = open_packed(path)
     results: dict[str, Any] = {"ceilings": measure_ceilings(size), "recurrence": [], "steps": []}
     for hidden in (ModelConfig().hidden, ModelConfig().exemplar_hidden):

@@ -33,14 +33,14 @@ def to_fit(points: Points, varied: str) -> Points:
 
 
 def fit_power(points: Points) -> tuple[float, float, float]:
-    """a, b of y = a·x^b by least squares of the logarithms, and the largest relative miss."""
+    """a, b in y = a·x^b by least squares of the logarithms, and the largest relative error."""
     x, y = np.array(points, dtype=float).T
     b, log_a = np.polyfit(np.log(x), np.log(y), 1)
     return float(np.exp(log_a)), float(b), float(np.abs(np.exp(log_a) * x**b / y - 1).max())
 
 
 def fit_line(points: Points, power: int) -> tuple[float, float, float]:
-    """a, b of y = a + b·x^power by least squares of relative misses, and the largest of these."""
+    """a, b in y = a + b·x^power by least squares of relative errors, and the largest of these."""
     x, y = np.array(points, dtype=float).T
     b, a = np.polyfit(x**power, y, 1, w=1 / y)
     return float(a), float(b), float(np.abs((a + b * x**power) / y - 1).max())
@@ -179,7 +179,7 @@ def _pauses(rows: Sequence[dict[str, Any]], heads: Sequence[str]) -> Iterator[st
 
 
 def _shorten(name: str, length: int = 80) -> str:
-    """A kernel's name without what all of torch's kernels have in theirs."""
+    """A kernel's name without the parts common to all of torch's kernels."""
     name = re.sub(r"^void |at::native::|\(anonymous namespace\)::|std::array<[^<>]*>", "", name).replace("|", "/")
     return name if len(name) <= length else f"{name[: length - 1]}…"
 

@@ -31,10 +31,10 @@ KINDS = {
     "copies, gathers, sorting": r"mem(cpy|set)|copy|gather|scatter|index|embedding|sort|scan|(?<!masked_)fill|arange",
     "element-wise work and sums": r"elementwise|reduce|dropout|distribution|masked|where",
 }
-"""Kinds of kernels by name; the first match counts. A kernel that matches none is `other`."""
+"""Types of kernels by name; the first match counts. A kernel that matches none is `other`."""
 
 GAPS = (2.0, 10.0)
-"""Pauses between kernels are counted in three classes, divided at these lengths, in microseconds."""
+"""Gaps between kernels are counted in three classes, divided at these lengths in microseconds."""
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -90,7 +90,7 @@ class Kernel(NamedTuple):
 
 
 def trace(work: Callable[[], Any]) -> list[Kernel]:
-    """Everything the device did, ordered by when it began."""
+    """Everything the device did, ordered by start time."""
     on_gpu = DEVICE.type == "cuda"
     activity = torch.profiler.ProfilerActivity.CUDA if on_gpu else torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[activity]) as profiler:
@@ -104,7 +104,7 @@ def trace(work: Callable[[], Any]) -> list[Kernel]:
 
 
 def merge(kernels: Sequence[Kernel]) -> tuple[int, list[int]]:
-    """The time during which at least one kernel ran, and the lengths of the pauses, ordered by when they began."""
+    """The time during which at least one kernel ran, and the lengths of the gaps, ordered by start time."""
     busy, gaps, until = 0, [], kernels[0].begin
     for kernel in kernels:
         if kernel.begin > until:
@@ -119,7 +119,7 @@ def kind_of(name: str) -> str:
 
 
 def summarize(kernels: Sequence[Kernel], steps: int, top: int = 15) -> dict[str, Any]:
-    """Milliseconds a step: from the first kernel to the last, busy, by kind, by name."""
+    """Milliseconds per step: from the first kernel to the last, busy, by type, by name."""
     busy, gaps = merge(kernels)
     kinds: dict[str, float] = defaultdict(float)
     names: dict[str, list[int]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""The least work of a training step, and the least time that the device needs for it.
+"""The minimum work of a training step, and the minimum time that the device needs for it.
 
 In: a model's configuration and a batch's sizes; rates measured on the device. Out: operations, bytes and dependent
-steps of each part, and the least time that they allow.
+steps of each part, and the minimum time they take.
 
 Only work that every implementation must do is counted, in the precisions in use:
 - Operations: each matrix product forward, and twice that backward (for its input and for its weights).
@@ -46,9 +46,9 @@ class Work:
     weights: int
     """Parameters."""
     dependent_steps: int = 0
-    """Time steps that must follow one another, and the parts before."""
+    """Sequentially dependent time steps, and the parts before."""
     steps_in_turn: int = 0
-    """Time steps that follow one another in the present order of work: layer by layer, both directions at once."""
+    """Sequential time steps in the current implementation: layer by layer, both directions at once."""
     state: int = 0
     """The size of the recurrence's state."""
 
@@ -91,10 +91,10 @@ def count(config: ModelConfig, vocabulary: int, shape: Shape) -> list[Work]:
             )
         )
     parts += _decoder(config, b, t)
-    # Rows of the table are read where words are embedded, the table itself in the output layer; a dense gradient.
+    # Embedding reads rows of the table; the output layer reads all of it. The gradient is dense.
     embeddings = Work("embeddings", 0, words * e * (4 + 4) + v * e * (4 + 4), v * e)
     parameters = v * e + sum(part.weights for part in parts)
-    # Gradients for their norm, and again with weights and both moments; all but gradients written back.
+    # Gradients are read for their norm, then again with weights and both moments; all but gradients are written back.
     return [embeddings, *parts, Work("Adam and clipping", 0, parameters * 4 * (1 + 4 + 3), 0)]
 
 
@@ -123,7 +123,7 @@ def _decoder(config: ModelConfig, b: int, t: int) -> list[Work]:
 
 
 def compare_counts(variant: str, vocabulary: int, shape: list[int]) -> dict[str, Any]:
-    """Our operations beside those that torch counts. In float64 no fused LSTM hides any from it."""
+    """Our operation count next to torch's. In float64 no fused LSTM hides operations from torch."""
     model = Seq2seq(ModelConfig(**VARIANTS[variant]), vocabulary).double()
     batch = synthetic_batch(Shape(*shape), vocabulary, torch.device("cpu"))
     with FlopCounterMode(display=False) as counter:
@@ -133,7 +133,7 @@ def compare_counts(variant: str, vocabulary: int, shape: list[int]) -> dict[str,
 
 
 def measure_ceilings(size: int) -> dict[str, float]:
-    """Bytes a second of a copy (read and written), operations a second of square matrix products; medians of 10."""
+    """Bytes per second of a copy (read and written), operations per second of square matrix products; medians of 10."""
     numbers = torch.randn(size, 8 * size, device=DEVICE)
     target = torch.empty_like(numbers)
     results = {"size": size, "copy_bytes": 2 * numbers.nbytes / _median(lambda: target.copy_(numbers))}

@@ -4,8 +4,8 @@ In: two checkouts, and ids packed by `benchmarks/training.py pack`. Out: a table
 
     python benchmarks/two_trees.py BEFORE AFTER work/news-ids.npz two_trees.json
 
-Each checkout measures all four models in a process of its own, several times in turn, so that what the machine does
-besides touches both alike.
+Each checkout measures all four models in its own process, several times in turn, so that other load on the machine
+affects both alike.
 """
 
 import argparse

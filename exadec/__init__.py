@@ -28,7 +28,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use: `exadec --help` need not wait for torch."""
+    """Import a public name on first use, so that `exadec --help` does not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'exadec' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

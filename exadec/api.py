@@ -25,53 +25,53 @@ from exadec.training.checkpoint import Run, open_corpus, open_run
 
 @dataclass(frozen=True)
 class Explanation:
-    """Where the words of one generation come from; both are empty for a model without copying."""
+    """Where the words of one generation come from; both are None for a model without copying."""
 
     attention: np.ndarray | None
-    """(pieces, memory): where each piece was looked up."""
+    """(pieces, memory): what the model attended to for each piece."""
     copy_gate: np.ndarray | None
     """(pieces,): probability that a piece was copied rather than generated."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """One text, and how it came about.
+    """One text, and how it was written.
 
-    `attention` and `copy_gate` need another pass of the model over the finished text. It is made when one of them is
-    first asked for.
+    `attention` and `copy_gate` need another pass of the model over the finished text. It runs lazily, on the first
+    access to either.
     """
 
     text: str
     score: float
-    """log p over the length penalty."""
+    """log p divided by the length penalty."""
     exemplar: str | None
-    """The text that showed how to say it."""
+    """The exemplar: the text that shows how to say it."""
     similarity: float | None
-    """Cosine between the source and the exemplar's own source; empty when the exemplar was given."""
+    """Cosine between the source and the exemplar's own source; None if the exemplar was given."""
     pieces: list[str]
     """The text in the model's pieces, the end symbol last."""
     memory: list[str]
     """The pieces that could be attended to and copied."""
     coefficients: np.ndarray | None
-    """(R,) or (G, R): λ; empty for a model that does not adapt."""
+    """(R,) or (G, R): λ; None for a model that does not adapt."""
     alternatives: list[tuple[str, float]]
-    """Further hypotheses of the beam with their scores, best first."""
+    """The beam's other hypotheses with their scores, best first."""
     truncated: int
-    """Pieces of the source beyond the limit, which were not read."""
+    """How many pieces of the source were over the limit and not read."""
     explain: InitVar[Callable[[], Explanation]]
-    """Makes that pass. Not a field: `asdict` and `==` would otherwise drag the whole model along."""
+    """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
 
     def __post_init__(self, explain: Callable[[], Explanation]) -> None:
         object.__setattr__(self, "_explain", explain)
 
     @property
     def attention(self) -> np.ndarray | None:
-        """(pieces, memory): where each piece was looked up; empty for a model without copying."""
+        """(pieces, memory): what the model attended to for each piece; None for a model without copying."""
         return self._explanation.attention
 
     @property
     def copy_gate(self) -> np.ndarray | None:
-        """(pieces,): probability that a piece was copied rather than generated; empty without copying."""
+        """(pieces,): probability that a piece was copied rather than generated; None without copying."""
         return self._explanation.copy_gate
 
     @cached_property
@@ -80,31 +80,31 @@ class Generation:
         return explanation
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: the explanation itself takes the place of the model that makes it."""
+        """For pickling: store the explanation instead of the model that computes it."""
         return {**vars(self), "_explanation": self._explanation, "_explain": None}
 
 
 class _Input(NamedTuple):
-    """What the model reads for one text, and what people are shown of it."""
+    """What the model reads for one text, and the strings to show for it."""
 
     instance: Instance
-    """Without a target. Unknown words are numbered by the batch's `PieceTable`."""
+    """Has no target. The batch's `PieceTable` numbers its unknown words."""
     exemplar: str | None
     similarity: float | None
     truncated: int
 
 
 class Writer:
-    """A trained model that turns sources into text. `load` makes one."""
+    """A trained model that turns sources into text; `load` returns one."""
 
     def __init__(self, run: Run, model: Seq2seq | None = None):
-        """`model` is the run's own, where it has been loaded already."""
+        """`model` is the run's model, if it is already loaded."""
         self.run = run
         self.model = model or run.load_model()
 
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
-        """For each source the exemplar that retrieval finds in the training data, as the model reads it, and its
-        similarity. With a group only the training targets of that group (an outlet, an author) are looked at.
+        """Retrieve an exemplar from the training data for each source; returns its text, as the model reads it, and its
+        similarity. With a group, only training targets of that group (an outlet, an author) are searched.
         """
         found = self._retriever.find(sources, group)
         return [(self._found_text(one), one.similarity) for one in found]
@@ -122,9 +122,9 @@ class Writer:
         return self._corpus.targets("train")
 
     def write(self, source: str, exemplar: str | None = None, n_best: int = 1, group: str | None = None) -> Generation:
-        """Say what the source says in the manner of the exemplar; without one, of the most similar training target.
+        """Say what the source says in the manner of the exemplar. Without one, retrieve it from the training targets.
 
-        With a group, of the most similar one among that group's: its house style.
+        With a group, retrieve it only from that group's targets, to write in its house style.
         """
         return self.write_all([source], [exemplar], n_best, group)[0]
 
@@ -135,7 +135,7 @@ class Writer:
         n_best: int = 1,
         group: str | None = None,
     ) -> list[Generation]:
-        """The same for many sources at once; each has an exemplar of its own."""
+        """`write` for many sources at once, each with its own exemplar."""
         if exemplars is None:
             exemplars = [None] * len(sources)
         if len(exemplars) != len(sources):
@@ -151,7 +151,7 @@ class Writer:
     def _read(
         self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None, table: PieceTable
     ) -> list[_Input]:
-        """Ids of each source and of its exemplar: the given one, or else the one that retrieval finds."""
+        """Ids of each source and of its exemplar, given or retrieved."""
         missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
         found: dict[int, Found] = {}
         if missing and self.run.config.model.reads_exemplars:
@@ -172,18 +172,18 @@ class Writer:
         limit = self.run.config.corpus.max_source
         pieces = self.run.segmenter.segment(" ".join(source.split()))
         if not pieces:
-            raise InputError("the source is empty: there is nothing to say.")
+            raise InputError("the source is empty.")
         return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
     def _read_given(self, exemplar: str, table: PieceTable) -> np.ndarray:
         pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
         ids = np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
         if not (ids < len(self.run.vocabulary)).any():
-            raise InputError(f"the exemplar {exemplar!r} has no word the model knows: it cannot show any manner.")
+            raise InputError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
         return ids
 
     def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
-        """The ids of the prepared corpus, as in training. Only unknown words are numbered anew, by this batch."""
+        """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
         if found.number is None:
             return np.array([NONE])
         size, unknown = len(self.run.vocabulary), self._corpus.table.unknown
@@ -222,7 +222,7 @@ class Writer:
         )
 
     def _explain(self, instance: Instance) -> Explanation:
-        """Read one instance again, with its finished text as the target."""
+        """Run the model over one instance again, with its finished text as the target."""
         batch = collate([instance], len(self.run.vocabulary), self._copies_exemplar)
         batch = batch.to(next(self.model.parameters()).device)
         with torch.no_grad():
@@ -237,5 +237,5 @@ class Writer:
 
 
 def load(folder: Path | str, overrides: Sequence[str] = ()) -> Writer:
-    """Open a run for writing. `overrides` change how it searches, such as `search.beam_size=1` for greedy search."""
+    """Open a run for writing. `overrides` change search settings, such as `search.beam_size=1` for greedy search."""
     return Writer(open_run(Path(folder), overrides))

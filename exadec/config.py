@@ -1,4 +1,4 @@
-"""Every choice of an experiment, as frozen dataclasses.
+"""All settings of an experiment, as frozen dataclasses.
 
 In: a strict YAML file and `section.key=value` overrides. Out: a checked `Config`.
 """
@@ -35,7 +35,7 @@ VARIANTS = {
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {},
-    # What the authors' released code does where it differs from the paper's text.
+    # The authors' released code, where it differs from the paper's text.
     "released": {
         "model": {
             "input_feeding": True,
@@ -53,10 +53,10 @@ class CorpusConfig:
     """Which data, and how text becomes pieces."""
 
     format: str = "records"
-    """`records`: JSONL, TSV or CSV files named below; `wire`: the generated news wire; else a data set as published.
-    `exadec.corpus.readers.FORMATS` has them all."""
+    """`records`: the JSONL, TSV or CSV files named below; `wire`: the generated news wire; otherwise a published data
+    set. All formats are in `exadec.corpus.readers.FORMATS`."""
     source_folder: str | None = None
-    """Where a published data set lies, as its publisher laid it out."""
+    """Folder of a published data set, in its publisher's layout."""
     train: str | None = None
     """Training records."""
     valid: str | None = None
@@ -66,7 +66,7 @@ class CorpusConfig:
     segmentation: Literal["words", "bpe"] = "bpe"
     """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data."""
     pretokenized: bool = False
-    """The text is tokenised already: for `words`, split at spaces and nowhere else."""
+    """The text is already tokenised; `words` then splits at spaces only."""
     lower_case: bool = False
     """Lower-case sources, targets and exemplars."""
     vocabulary_size: int = 25_000
@@ -94,21 +94,21 @@ class ExemplarConfig:
     """Which training target serves as the exemplar (section 3.2)."""
 
     policy: str = "nearest"
-    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: the nearest one of another instance;
-    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`. The list is
-    `exadec.exemplars.policies.POLICIES`, which refuses other names before any work is done."""
+    """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: another instance's nearest;
+    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`. All policies are in
+    `exadec.exemplars.policies.POLICIES`."""
     neighbours: int = 1
     """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"
-    """How much a word weighs: `raw` counts, `binary` once however often it occurs, `tfidf` the more the rarer it is."""
+    """How words are weighted: `raw` counts, `binary` (once, however often a word occurs), or `tfidf`."""
     features: Literal["words", "pieces"] = "words"
     """What is counted: lower-cased words, or the pieces that the model reads."""
     exclude_same_source: bool = False
     """Never show the target of an identical source."""
     exclude_same_target: bool = False
-    """Never show the very text that is to be written."""
+    """Never show a text identical to the target."""
     group: Literal["any", "only", "prefer"] = "any"
-    """`only`: from the instance's own group, for a house style; `prefer`: from there, if anything there is similar."""
+    """`only`: from the instance's own group, for a house style; `prefer`: from there if anything in it is similar."""
     given: str | None = None
     """JSONL file of `split`, `uid` and `exemplar`, the uid of a training record."""
     seed: int = 1
@@ -127,14 +127,14 @@ class ModelConfig:
     adaptive: bool = True
     """Build the decoder's weights from the exemplar (AdaDec)."""
     attend_exemplar: bool = False
-    """Attend over and copy from the encoded exemplar, too (AttExp)."""
+    """Also attend over the encoded exemplar and copy from it (AttExp)."""
     cell: str = "lstm"
-    """The decoder's recurrent cell: `lstm`, as in the paper's experiments, `gru` or `elman`. `exadec.model.cells.CELLS`
-    has them all."""
+    """The decoder's recurrent cell: `lstm`, as in the paper's experiments, `gru` or `elman`. All cells are in
+    `exadec.model.cells.CELLS`."""
     hidden: int = 256
     """D: size of the decoder's state and of each direction of the encoder."""
     embedding: int = 256
-    """E: size of word embeddings; residual connections and tying want E = D."""
+    """E: size of word embeddings. With E = D, every encoder layer has a residual connection."""
     encoder_layers: int = 3
     """Layers of the source BiLSTM."""
     exemplar_hidden: int = 32
@@ -150,15 +150,15 @@ class ModelConfig:
     exemplar_layer: bool = False
     """A tanh layer between the exemplar's state and C, as in the released code."""
     input_feeding: bool = False
-    """Feed the previous attentional vector to the decoder beside the embedding."""
+    """Feed the previous attentional vector to the decoder, along with the embedding."""
     linear_attention_layer: bool = False
     """Leave out the tanh of Luong's attentional layer, as in the released code."""
     copy: Literal["none", "attention", "separate"] = "attention"
     """`attention`: See et al., gate from context, state and input; `separate`: the released gate and copy attention."""
     tied: bool = True
-    """Use the word embeddings as softmax weights (and then E is the size of the attentional vector)."""
+    """Use the word embeddings as softmax weights (the attentional vector then has size E)."""
     glove: str | None = None
-    """Text file of word vectors for the embeddings of known words."""
+    """Text file of pretrained word vectors for the embeddings."""
     freeze_embeddings: bool = False
     """Keep the vectors read from `glove` fixed; words without one stay trainable."""
     embedding_dropout: float = 0.15
@@ -168,9 +168,9 @@ class ModelConfig:
     output_dropout: float = 0.15
     """Before the softmax."""
     bridge_dropout: float = 0.15
-    """On the encoder's last state, before the layer that makes the decoder's first state."""
+    """On the encoder's final state, before the layer that computes the decoder's initial state."""
     exemplar_dropout: float = 0.15
-    """On the exemplar's last state."""
+    """On the exemplar encoder's final state."""
 
     def __post_init__(self) -> None:
         for key in ("hidden", "embedding", "encoder_layers", "exemplar_hidden"):
@@ -191,7 +191,7 @@ class ModelConfig:
 
     @property
     def reads_exemplars(self) -> bool:
-        """Whether the model looks at the exemplar at all; Seq2seq does not."""
+        """Whether the model uses the exemplar at all; Seq2seq does not."""
         return self.adaptive or self.attend_exemplar
 
     @property
@@ -206,12 +206,12 @@ class ModelConfig:
 
     @property
     def decoder_inputs(self) -> int:
-        """Size of what the decoder's cell reads at each step: a word embedding and, with input feeding, more."""
+        """Input size of the decoder's cell: a word embedding and, with input feeding, the attentional vector."""
         return self.embedding + (self.attentional_size if self.input_feeding else 0)
 
     @property
     def variant(self) -> str:
-        """The paper's name of this combination of switches."""
+        """The paper's name for this combination of switches."""
         switches = {"adaptive": self.adaptive, "attend_exemplar": self.attend_exemplar}
         return next(name for name, values in VARIANTS.items() if values == switches)
 
@@ -229,27 +229,27 @@ class TrainingConfig:
     learning_rate: float = 0.001
     """AdamW's step size; β₁ = 0.9, β₂ = 0.999, ε = 1e-8 are the defaults of the paper's TensorFlow."""
     annealing_rate: float = 0.2
-    """The learning rate is multiplied by this..."""
+    """The learning rate is multiplied by this factor every `annealing_epochs` epochs."""
     annealing_epochs: float = 4
-    """...every so many epochs."""
+    """Epochs between two reductions of the learning rate."""
     weight_decay: float = 0.01
-    """Decoupled: η·0.01 times each parameter is taken off at each step."""
+    """Decoupled: each step subtracts η·0.01 times each parameter."""
     clip_norm: float = 1.0
-    """Gradients are scaled down to this Euclidean norm."""
+    """Gradients are clipped to this Euclidean norm."""
     metric: str = "rougeL"
-    """Early stopping watches this score of the decoded development set: `rouge1`, `rougeL`, `bleu`...
-    `exadec.textmetrics.metrics.METRICS` has them all."""
+    """Early stopping watches this score on the decoded development set: `rouge1`, `rougeL`, `bleu`... All metrics are
+    in `exadec.textmetrics.metrics.METRICS`."""
     evaluations_per_epoch: int = 1
-    """How often the development set is decoded."""
+    """How often per epoch the development set is decoded."""
     evaluation_size: int = 2_000
-    """How many development instances are decoded for early stopping, from the first on."""
+    """How many development instances, starting with the first, are decoded for early stopping."""
     patience: int = 5
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """`auto`: bfloat16 on a GPU that has it, float32 elsewhere."""
+    """`auto`: bfloat16 on a GPU that supports it, float32 elsewhere."""
     backend: Literal["auto", "reference", "triton", "hopper"] = "auto"
     """Which implementation computes the model: `reference` is plain PyTorch and runs anywhere; `triton` needs a CUDA
-    GPU; `hopper` an H100 or H200 and bfloat16. `auto` takes the fastest that works."""
+    GPU; `hopper` needs an H100 or H200 and bfloat16. `auto` picks the fastest that works."""
 
     def __post_init__(self) -> None:
         for key in ("batch_size", "epochs", "evaluations_per_epoch", "evaluation_size", "patience"):
@@ -288,7 +288,7 @@ class Config:
     folder: str
     """Where prepared data and runs go."""
     preset: Literal["paper", "released"] = "paper"
-    """Which settings to start from where the paper and the authors' released code differ."""
+    """Which defaults to use where the paper and the authors' released code differ."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     exemplars: ExemplarConfig = field(default_factory=ExemplarConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -297,7 +297,7 @@ class Config:
 
     @staticmethod
     def load(path: Path | str, overrides: Sequence[str] = (), variant: str | None = None) -> "Config":
-        """Read YAML, then apply `section.key=value` overrides and the variant's two switches, in this order."""
+        """Read YAML, then apply the `section.key=value` overrides, then the variant's two switches."""
         values = read_yaml(Path(path))
         for override in overrides:
             apply_override(values, override)

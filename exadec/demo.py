@@ -1,6 +1,6 @@
-"""The whole paper on the embedded corpus, in a few minutes on two cores.
+"""The whole paper on the built-in corpus, in a few minutes on two cores.
 
-In: nothing but a folder. Out: four trained models, their scores, three exemplar swaps and a report.
+In: a folder. Out: four trained models, their scores, three exemplar swaps and a report.
 """
 
 import shutil
@@ -23,11 +23,11 @@ from exadec.views.results import compare_runs, render_table
 from exadec.views.swap import render_swap
 
 AT_ONCE = 2
-"""Models trained side by side. The matrices are too small for one of them to use two cores."""
+"""Models trained side by side. The matrices are too small for one model to use two cores."""
 
 
 def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Console) -> Path:
-    """Run what has not been run, show the results, and return the report's path."""
+    """Train the models that are not finished, show the results, and return the report's path."""
     refuse_torchrun()
     started = time.monotonic()
     configs = {
@@ -47,11 +47,11 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     jobs = [Job(config, runs[variant], evaluate=True) for variant, config in configs.items()]
     jobs = [job for job in jobs if force or not is_finished(job, exemplars.hash)]
     for job in jobs:
-        shutil.rmtree(job.folder, ignore_errors=True)  # after Ctrl-C no earlier run must pass for one of these
+        shutil.rmtree(job.folder, ignore_errors=True)  # so that after Ctrl-C no old run is taken for a new one
     with RunsDisplay(console) as shown:
         failed = train_side_by_side(jobs, AT_ONCE, force=True, observe=shown.follow, report=shown.report)
     if failed:
-        raise InputError(f"{', '.join(job.name for job in failed)}: not trained; the reason is above.")
+        raise InputError(f"{', '.join(job.name for job in failed)}: training failed; the reason is above.")
     results = compare_runs(list(runs.values()))
     out = Console()
     out.print(render_table(results))
@@ -64,7 +64,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
 
 
 def find_config(name: str) -> Path:
-    """A configuration that comes with exadec: beside the package in a checkout, inside it when installed."""
+    """A configuration that ships with exadec: beside the package in a checkout, inside it when installed."""
     package = Path(__file__).parent
     inside = package / "configs" / f"{name}.yaml"
     return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"

@@ -5,7 +5,7 @@ In: nothing. Out: `InputError`, which the command line prints as one line and tu
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong: a file, a record, an option. The message is one line: what, and where."""
+    """The user's input is wrong: a file, a record, an option. The message is one line that says what and where."""
 
 
 class ConfigError(InputError):

@@ -1,6 +1,6 @@
-"""Files that are complete or not there.
+"""Atomic file writes.
 
-In: a path and a block that writes it. Out: the new file in place of the old one, or the old one as it was.
+In: a path and a block that writes it. Out: the complete new file, or the old one unchanged.
 """
 
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a draft beside `path` to write to. It takes the path's place when the block succeeds, else it is removed.
+    """Yield a draft beside `path` to write to. It replaces `path` if the block succeeds; otherwise it is removed.
 
-    The content is on disk before the name is: a power failure leaves the old file or the new one, never half of either.
+    The content is flushed before the rename: a power failure leaves the old file or the new one, never a partial one.
     """
     draft = path.with_name(f".{path.name}.draft")
     try:
@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """Return when a file, or a folder's list of names, would survive a power failure."""
+    """Flush a file, or a folder's entries, to disk, so that they survive a power failure."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,8 +1,8 @@
-"""A configuration whose names have been looked up.
+"""Loading a configuration and checking the names in it.
 
-In: a YAML file and overrides. Out: a `Config`; a name that no list has is refused before any work is done.
+In: a YAML file and overrides. Out: a `Config`. An unknown format, policy or metric is an error before any work is done.
 
-Formats, policies and metrics are listed by the packages that hold them, which `config` cannot import.
+Formats, policies and metrics are listed in the packages that implement them, which `config` cannot import.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from exadec.config import Config
 
 
 def load_config(path: Path, overrides: Sequence[str] | None = None, variant: str | None = None) -> Config:
-    """What `Config.load` reads, with its names checked."""
+    """`Config.load`, with its names checked."""
     config = Config.load(path, overrides or (), variant)
     check_names(config)
     return config
 
 
 def check_names(config: Config) -> None:
-    """Refuse a format, a policy or a metric that does not exist, with the list of those that do."""
-    # Here, so that `exadec --help` need not wait for numpy.
+    """Refuse an unknown format, policy or metric, with the list of known ones."""
+    # Imported here, so that `exadec --help` does not wait for numpy.
     from exadec.corpus.readers import find_format
     from exadec.exemplars.policies import find_policy
     from exadec.textmetrics.metrics import require_steering

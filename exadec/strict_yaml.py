@@ -35,10 +35,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:
-    """Put `section.key=value` into the sections; the value is read as YAML."""
+    """Set `section.key=value` in the sections; the value is parsed as YAML."""
     key, equals, text = override.partition("=")
     if not equals:
-        raise ConfigError(f"--set wants section.key=value, but got {override!r}.")
+        raise ConfigError(f"--set needs section.key=value, but got {override!r}.")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -53,7 +53,7 @@ def apply_override(values: dict[str, Any], override: str) -> None:
 
 
 def build(whole: type[Built], values: Mapping[str, Any]) -> Built:
-    """A dataclass, sections and all, from a mapping. Unknown keys and values of the wrong type are refused by name."""
+    """A dataclass with its sections, from a mapping. Errors for unknown keys and wrong types name the key."""
     built: Built = _build(whole, values, "", whole)
     return built
 
@@ -82,8 +82,8 @@ def require_choice(value: object, choices: Collection[str], key: str) -> None:
     require(isinstance(value, str) and value in choices, key, f"one of {', '.join(choices)}", value)
 
 
-def _build(kind: Any, values: Mapping[str, Any], prefix: str, whole: type) -> Any:
-    hints = get_type_hints(kind)
+def _build(cls: Any, values: Mapping[str, Any], prefix: str, whole: type) -> Any:
+    hints = get_type_hints(cls)
     arguments = {}
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -95,10 +95,10 @@ def _build(kind: Any, values: Mapping[str, Any], prefix: str, whole: type) -> An
             arguments[key] = _build(hints[key], value or {}, f"{name}.", whole)
         else:
             arguments[key] = _convert(value, hints[key], name)
-    missing = [item.name for item in fields(kind) if _is_required(item) and item.name not in arguments]
+    missing = [item.name for item in fields(cls) if _is_required(item) and item.name not in arguments]
     if missing:
         raise ConfigError(f"`{prefix}{missing[0]}` is missing.")
-    return kind(**arguments)
+    return cls(**arguments)
 
 
 def _is_required(item: dataclasses.Field[Any]) -> bool:
@@ -132,6 +132,6 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
         except ValueError:
             pass
     if type(value) is not hint:
-        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise ConfigError(f"`{name}` must be {kinds[hint]}, but is {value!r} instead.")
+        names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+        raise ConfigError(f"`{name}` must be {names[hint]}, but is {value!r} instead.")
     return value

@@ -144,7 +144,7 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
     _, shown = process.communicate(timeout=60)
     assert process.returncode == 130, shown
-    assert "The same command goes on with the models that are not finished." in shown
+    assert "Run the same command again to continue with the unfinished models." in shown
     assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
         "attexp",
         "corpus",
@@ -187,7 +187,7 @@ def test_help_teaches() -> None:
         ),
         (["demo", "--set", "exemplars.policy=x"], "`exemplars.policy` must be one of nearest, sample, random"),
         (["train", "toy.yaml", "--variant", "bert"], "unknown variant 'bert'; the variants are seq2seq,"),
-        (["train", "toy.yaml", "--run", "run"], "run: the run exists already; use --resume"),
+        (["train", "toy.yaml", "--run", "run"], "run: the run already exists; use --resume"),
         (["train", "toy.yaml", "--run", "none", "--resume"], "none: there is no run to resume."),
         (["prepare", "toy.yaml", "--set", "corpus.train=gone.jsonl"], "gone.jsonl: no such file"),
         (["prepare", "toy.yaml", "--set", "corpus.train=bad.jsonl"], "bad.jsonl:2: not JSON"),
@@ -213,7 +213,7 @@ def test_help_teaches() -> None:
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
-        (["generate", "run", "--set", "model.hidden=3"], "a trained run can change its search.* settings only"),
+        (["generate", "run", "--set", "model.hidden=3"], "only search.* settings of a trained run can change"),
         (["train", "toy.yaml", "--run", "toy.yaml/run"], "Not a directory"),
         pytest.param(
             ["train", "toy.yaml", "--run", "new", "--set", "training.precision=bfloat16"],

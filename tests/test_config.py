@@ -76,7 +76,7 @@ def test_appendix_in_numbers() -> None:
         ("preset=[paper]", r"`preset` must be one of paper, released, but is \['paper'\] instead"),
         ("training.backend=cudnn", "`training.backend` must be one of auto, reference, triton, hopper, but is 'cudnn'"),
         ("folder.name=3", "unknown key `folder.name`; `folder` has no keys below it"),
-        ("model.hidden", "--set wants section.key=value, but got 'model.hidden'"),
+        ("model.hidden", "--set needs section.key=value, but got 'model.hidden'"),
         ("model.freeze_embeddings=true", "needs vectors to freeze"),
     ],
 )

@@ -258,7 +258,7 @@ def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     shown = finish(process)
     assert process.returncode != 0
-    assert shown.count(f"Interrupted. {run} can be used as it is; the same command with --resume goes on.") == 1, shown
+    assert shown.count(f"Interrupted. {run} is usable; repeat the command with --resume to continue.") == 1, shown
     assert -100 < load(run).write("house1 n1 k1", "up n1 k1").score < 0  # what NaN is not
     assert read_notes(run / LAST)["position"]["step"] >= 4  # the first line of metrics was there
     assert (run / BEST).is_file()
@@ -276,7 +276,7 @@ def _second_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_runs_are_refused(uneven: Config, tmp_path: Path) -> None:
     path = write_config(uneven, tmp_path / "toy.yaml")
     for arguments in (["train", str(path), "--seeds", "1,2"], ["demo", "--folder", str(tmp_path / "demo")]):
-        with pytest.raises(InputError, match="cannot be started by `torchrun`, which trains one model"):
+        with pytest.raises(InputError, match="`torchrun` trains one model with all its processes"):
             app(arguments)
     assert list(tmp_path.iterdir()) == [path]
 

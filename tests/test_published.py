@@ -47,5 +47,5 @@ def test_missing_and_misaligned_files_leave_nothing_behind(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"task1_ref0\.txt"):
         prepare(gigaword(tmp_path))
     assert not list((tmp_path / "work").glob("*"))
-    with pytest.raises(ConfigError, match=r"`corpus\.source_folder` is missing: say where the e2e files lie"):
+    with pytest.raises(ConfigError, match=r"`corpus\.source_folder` is missing: say where the e2e files are"):
         prepare(Config.from_dict({"folder": str(tmp_path / "work"), "corpus": {"format": "e2e"}}))

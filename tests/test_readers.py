@@ -462,7 +462,7 @@ def test_readers_stream(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", READERS)
 def test_published_formats_need_their_folder(tmp_path: Path, format: str) -> None:
-    with pytest.raises(ConfigError, match=f"`corpus.source_folder` is missing: say where the {format} files lie"):
+    with pytest.raises(ConfigError, match=f"`corpus.source_folder` is missing: say where the {format} files are"):
         find_format(CorpusConfig(format=format)).inputs(CorpusConfig(format=format))
     with pytest.raises(InputError, match=r"absent: no such folder \(named by `corpus.source_folder`\)"):
         published_files(format, tmp_path / "absent")

@@ -174,10 +174,10 @@ def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (FOUR, "work/adadec-seed2: the run exists already; use --resume to go on or --force to replace it."),
+        (FOUR, "work/adadec-seed2: the run already exists; use --resume to continue it or --force to replace it."),
         ([*FOUR, "--run", "run"], "--run names the folder of one run, but 4 were asked for."),
         ([*FOUR, "--at-once", "0"], "`at_once` must be at least 1, but is 0 instead."),
-        (["--seeds", "1,x"], "--seeds takes whole numbers with commas, such as 1,2,3, but got '1,x'."),
+        (["--seeds", "1,x"], "--seeds takes whole numbers separated by commas, such as 1,2,3, but got '1,x'."),
         (["--seeds", "3,3"], "work/adadec-seed3: two of the runs would go into this folder."),
         (["--variants", "seq2seq,bert"], "unknown variant 'bert'"),
     ],
@@ -206,7 +206,7 @@ def test_ctrl_c_leaves_usable_runs_and_starts_no_further_one(folder: Path) -> No
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
     _, shown = process.communicate(timeout=30)
     assert process.returncode == 130, shown
-    assert "Interrupted. The runs begun can be used as they are; the same command with --resume goes on." in shown
+    assert "Interrupted. The runs that have started are usable; repeat the command with --resume to continue." in shown
     assert "Traceback" not in shown
     for run in runs[:2]:
         open_run(run).load_model()

@@ -168,14 +168,14 @@ def test_ctrl_c_leaves_a_usable_run(toy: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130, messages
-    assert "--resume goes on" in " ".join(messages.split())
+    assert "--resume to continue" in " ".join(messages.split())
     assert_usable(toy / "ctrl-c")
     assert read_notes(toy / "ctrl-c" / LAST)["position"]["step"] >= 19  # the first line of metrics was there
 
 
 def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path]) -> None:
     config = variant_config(toy, "seq2seq", epochs=1)
-    with pytest.raises(InputError, match="the run exists already; use --resume to go on with it or --force"):
+    with pytest.raises(InputError, match="the run already exists; use --resume to continue it or --force"):
         train(config, runs["seq2seq"])
     with pytest.raises(InputError, match="there is no run to resume"):
         train(config, toy / "absent", resume=True)
@@ -191,7 +191,7 @@ def test_training_that_diverges_is_stopped_with_advice(
 ) -> None:
     if epochs == 2:
         monkeypatch.setattr(Trainer, "_evaluate", lambda self, batches: None)
-    with pytest.raises(InputError, match=r"not finite any more at step (19|25); try a lower training.learning_rate"):
+    with pytest.raises(InputError, match=r"no longer finite at step (19|25); try a lower training.learning_rate"):
         train(toy_config(toy, epochs=epochs, learning_rate=1e38), tmp_path / "run")
 
 

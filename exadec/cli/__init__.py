@@ -20,23 +20,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Write text from a source (what to say) in the manner of an exemplar (how to say it).\n\n"
-    "A first look: `exadec demo`. A data set of your own: put it into JSONL records with `source` and `target`, copy "
-    "a file of configs/, then `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
+    "To try it: `exadec demo`. To use your own data: write JSONL records with `source` and `target`, copy a file from "
+    "configs/, then run `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
 )
 for verb in (demo, prepare, retrieve, train, generate, score, inspect, report, swap):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)
 
 
 def main() -> None:
-    """Run the command. A mistake that a user can fix is one line on stderr and exit status 2, never a traceback."""
+    """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
-    logging.getLogger("exadec").setLevel(logging.INFO)  # coverage of word vectors, counts of a reader
+    logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
     try:
         app()
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+    except BrokenPipeError:  # the reader of our output has exited, as `head` does
         sys.stderr.close()
         sys.exit(0)
     except (InputError, OSError) as error:
-        messages.quiet = False  # of several processes the one that fails says why
+        messages.quiet = False  # with several processes, the one that fails says why
         say(f"exadec: {error}", style="red")
         sys.exit(2)

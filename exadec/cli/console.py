@@ -1,4 +1,4 @@
-"""What the verbs share: messages, and the arguments that several of them take.
+"""Code shared by the commands: messages, and the arguments that several of them take.
 
 In: text for the user. Out: messages on stderr.
 """
@@ -20,7 +20,7 @@ Overrides = Annotated[
 
 
 def say(text: str, style: str = "") -> None:
-    """One message on stderr, on one line however narrow the terminal."""
+    """Print a message on stderr, without wrapping it."""
     messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

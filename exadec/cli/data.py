@@ -1,6 +1,6 @@
-"""The verbs for data: `prepare`, `retrieve`, `inspect`.
+"""The commands for data: `prepare`, `retrieve`, `inspect`.
 
-In: a CONFIG. Out: a prepared corpus with its exemplars, and what there is to know about them.
+In: a CONFIG. Out: a prepared corpus with its exemplars, and statistics about both.
 """
 
 import json
@@ -18,7 +18,7 @@ from exadec.views.progress import Display
 
 
 def prepare(config: ConfigFile, set_: Overrides = None) -> None:
-    """Read the data a CONFIG names, learn its pieces, and write token ids."""
+    """Read the data that CONFIG names, learn its pieces, and write token ids."""
     settings = load_config(config, set_)
     from exadec.corpus.prepare import prepare as run_prepare
 
@@ -33,16 +33,16 @@ def prepare(config: ConfigFile, set_: Overrides = None) -> None:
 
 def retrieve(
     config: ConfigFile,
-    device: Annotated[str, typer.Option(help="Where to join: auto (a GPU if there is one), cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where to search: auto (a GPU if there is one), cpu or cuda.")] = "auto",
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Join on the Ray cluster at host:port; `local` starts one.")
+        str | None, typer.Option(metavar="ADDRESS", help="Search on the Ray cluster at host:port; `local` starts one.")
     ] = None,
     set_: Overrides = None,
 ) -> None:
     """Find an exemplar for each instance: by default the training target whose source is nearest.
 
     exadec retrieve CONFIG --set exemplars.group=only        from the instance's own outlet, author or product line
-    exadec retrieve CONFIG --set exemplars.policy=random     a control: exemplars that have nothing to do with it
+    exadec retrieve CONFIG --set exemplars.policy=random     a control: unrelated exemplars
     """
     settings = load_config(config, set_)
     from exadec.corpus.prepare import prepare as run_prepare
@@ -61,10 +61,10 @@ def retrieve(
 
 def inspect(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="Prepared corpus, or the CONFIG it was made from.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The numbers as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     set_: Overrides = None,
 ) -> None:
-    """Look at a prepared corpus: lengths, coverage, what can be copied, exemplars, leakage between splits."""
+    """Show statistics of a prepared corpus: lengths, coverage, copyable words, exemplars, leakage between splits."""
     from exadec.corpus.prepare import corpus_folder
     from exadec.views.inspection import inspect_corpus, inspection_to_json
     from exadec.views.inspection_tables import render_inspection

@@ -1,4 +1,4 @@
-"""The verbs for training: `demo`, `train`.
+"""The commands for training: `demo`, `train`.
 
 In: a CONFIG, variants, seeds. Out: runs.
 """
@@ -17,7 +17,7 @@ from exadec.settings import load_config
 from exadec.views.progress import Display, RunsDisplay
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, by shell convention."""
 
 
 def demo(
@@ -32,7 +32,7 @@ def demo(
     try:
         run_demo(folder, set_ or [], force, messages)
     except Interrupted:
-        say("Interrupted. The same command goes on with the models that are not finished.")
+        say("Interrupted. Run the same command again to continue with the unfinished models.")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -41,23 +41,27 @@ def train(
     variant: Annotated[
         str,
         typer.Option(
-            "--variant", "--variants", help=f"Which model of the paper, or with commas: {', '.join(VARIANTS)}."
+            "--variant", "--variants", help=f"Model of the paper, or several, comma-separated: {', '.join(VARIANTS)}."
         ),
     ] = "adadec",
-    seeds: Annotated[str | None, typer.Option(help="With commas: train each variant with each of them.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, comma-separated; every variant is trained with each.")
+    ] = None,
     at_once: Annotated[
-        int | None, typer.Option(help="How many runs at a time; by default one a core, 4 on a GPU.")
+        int | None, typer.Option(help="Runs to train at a time; by default one per core, or 4 on a GPU.")
     ] = None,
     run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that exists.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run exactly where it stopped.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing run.")] = False,
     set_: Overrides = None,
 ) -> None:
-    """Train one model, or several side by side. Data preparation and retrieval are run first, if they have not been.
+    """Train one model, or several side by side. Prepares the data and retrieves exemplars first, if needed.
 
     exadec train CONFIG --variants seq2seq,adadec --seeds 1,2,3        six runs: seq2seq-seed1 ... adadec-seed3
 
-    Of several runs, --resume leaves the finished ones alone, goes on with interrupted ones and starts missing ones.
+    With several runs, --resume skips finished ones, continues interrupted ones and starts missing ones.
     """
     settings = [load_config(config, set_, name.strip()) for name in variant.split(",")]
     numbers = None if seeds is None else _whole_numbers(seeds)
@@ -81,8 +85,8 @@ def train(
             with Display(messages) as display:
                 run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
     except Interrupted:
-        usable = "The runs begun can be used as they are" if len(jobs) > 1 else f"{folders[0]} can be used as it is"
-        say(f"Interrupted. {usable}; the same command with --resume goes on.")
+        usable = "The runs that have started are usable" if len(jobs) > 1 else f"{folders[0]} is usable"
+        say(f"Interrupted. {usable}; repeat the command with --resume to continue.")
         raise typer.Exit(INTERRUPTED) from None
     if is_first_process():
         _say_best_scores([folder for folder in folders if folder not in failed], settings[0].training.metric)
@@ -106,4 +110,4 @@ def _whole_numbers(text: str) -> list[int]:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise InputError(f"--seeds takes whole numbers with commas, such as 1,2,3, but got {text!r}.") from None
+        raise InputError(f"--seeds takes whole numbers separated by commas, such as 1,2,3, but got {text!r}.") from None

@@ -1,4 +1,4 @@
-"""The verbs that judge text: `score`, `report`.
+"""The commands that evaluate text: `score`, `report`.
 
 In: text files with references, or runs with outputs. Out: scores with intervals, tables, an HTML page.
 """
@@ -16,30 +16,30 @@ from exadec.errors import InputError
 
 
 class ScoreCommand(TyperCommand):
-    """Adds the list of metrics to `score --help`. Only then: other commands need not wait for the imports."""
+    """Adds the list of metrics to `score --help`, and imports them only then, so that other commands start fast."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from exadec.textmetrics.metrics import describe_metrics
 
         for option in self.params:
             if isinstance(option, TyperOption) and option.name == "metrics":
-                option.help = f"With commas: {describe_metrics()}."
+                option.help = f"Comma-separated: {describe_metrics()}."
         super().format_help(ctx, formatter)
 
 
 def score(
-    hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one a line.")],
+    hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one per line.")],
     references: Annotated[
         list[Path],
         typer.Option(help="References, line for line (repeat for more), or records (.jsonl, .tsv, .csv) with tables."),
     ],
     metrics: Annotated[
-        str, typer.Option(help="With commas.")  # `ScoreCommand` adds the list
+        str, typer.Option(help="Comma-separated.")  # `ScoreCommand` adds the list
     ] = "rouge1,rouge2,rougeL,bleu",
-    against: Annotated[Path | None, typer.Option(help="Another system's texts, to compare with.")] = None,
-    stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, as the option -m of its script does.")] = True,
+    against: Annotated[Path | None, typer.Option(help="Another system's texts to compare with.")] = None,
+    stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, like option -m of its script.")] = True,
     wordnet: Annotated[
-        Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m asks before its rules.")
+        Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m looks up before its rules.")
     ] = None,
 ) -> None:
     """Score plain text files. Every number comes with its signature and a 95% bootstrap interval.

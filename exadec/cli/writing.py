@@ -1,4 +1,4 @@
-"""The verbs that write text: `generate`, `swap`.
+"""The commands that write text: `generate`, `swap`.
 
 In: a run, and sources on stdin or from a split of its corpus. Out: texts on stdout.
 """
@@ -21,28 +21,32 @@ from exadec.views.progress import Display
 def generate(
     run: RunFolder,
     exemplar: Annotated[
-        str | None, typer.Option(help="Write in the manner of this text; by default the run's policy finds one.")
+        str | None, typer.Option(help="Write in the manner of this text; by default the run's policy picks one.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Retrieve from this group's texts only: an outlet, an author, a product line.")
+        str | None, typer.Option(help="Retrieve only from this group: an outlet, an author, a product line.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Write for this split of the run's corpus, not for stdin.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Write for this split of the run's corpus instead of stdin.")
+    ] = None,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines with exemplar, score and similarity.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
+    ] = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change one setting of the search; repeatable."),
+        typer.Option("--set", metavar="search.KEY=VALUE", help="Change one search setting; repeatable."),
     ] = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
 
-    New text gets its exemplar by the policy the run was trained with. The policies shuffled, oracle and given cannot be
-    followed for new text: it then gets the nearest exemplar.
+    New text gets its exemplar by the policy the run was trained with.
+    The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
     if exemplar is not None and group is not None:
-        raise InputError("--exemplar is a text and --group a place to look for one: give one of them.")
+        raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     if split is not None:
         if exemplar is not None or group is not None:
             raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
@@ -73,7 +77,7 @@ def swap(
     source: Annotated[str, typer.Option(help="What to say.")],
     exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
 ) -> None:
-    """Say the same in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
+    """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
     from exadec.api import load
     from exadec.views.swap import make_swap, render_swap
 
@@ -97,8 +101,8 @@ def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
 
 def _stdin_lines() -> Iterator[str]:
     if sys.stdin.isatty():
-        say("Reading sources from the terminal, one a line; end with Ctrl-D.")
+        say("Reading sources from the terminal, one per line; end with Ctrl-D.")
     for number, line in decode_lines(sys.stdin.buffer, "<stdin>"):
         if not line.strip():
-            raise InputError(f"<stdin>:{number}: the source is empty: there is nothing to say.")
+            raise InputError(f"<stdin>:{number}: the source is empty.")
         yield line

@@ -27,15 +27,15 @@ from exadec.corpus.workers import Workers
 from exadec.errors import InputError
 
 FORMAT = 1
-"""Raised when the files of a prepared corpus change their meaning."""
+"""Increased whenever the meaning of a prepared corpus's files changes."""
 _CONTENTS = "contents"
-"""In the manifest of a corpus that keeps its words, groups and uids; a corpus made before these were kept lacks it."""
+"""Key in the manifest of a corpus that stores its words, groups and uids; older corpora do not have it."""
 
 logger = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """Told of progress: what is being done, how many records have been done, and of how many where that is known."""
+    """A progress callback: what is being done, how many records are done, and the total if it is known."""
 
     def __call__(self, what: str, count: int, total: int | None = None) -> None: ...
 
@@ -58,7 +58,7 @@ class Corpus:
 
     @property
     def hash(self) -> str:
-        """Changes when anything the corpus was made from changes."""
+        """Changes whenever any input of the corpus changes."""
         key: str = self.manifest["key"]
         return key
 
@@ -83,18 +83,18 @@ class Corpus:
         return target
 
     def words(self, split: str, side: str) -> Sequences:
-        """The texts as numbers of `word_list`: what stands between spaces, neither lower-cased nor cut."""
+        """The texts as indices into `word_list`: split at spaces, not lower-cased, not truncated."""
         self._require_contents()
         return Sequences.open(self.folder, f"{split}.{side}.words")
 
     def word_list(self) -> list[str]:
-        """All different words of the corpus; those of the training split come first."""
+        """All distinct words of the corpus; those of the training split come first."""
         self._require_contents()
         words: list[str] = json.loads((self.folder / "words.json").read_bytes())
         return words
 
     def groups(self, split: str) -> np.ndarray:
-        """(N,) int64: numbers of `group_names`; -1 for records without a group."""
+        """(N,) int64: indices into `group_names`; -1 for records without a group."""
         return self._load(f"{split}.groups.npy")
 
     @cached_property
@@ -108,11 +108,11 @@ class Corpus:
         return self._load(f"{split}.uids.npy")
 
     def fingerprints(self, split: str, side: str) -> np.ndarray:
-        """(N,) int64: equal where the model reads the same ids, so after lower-casing and cutting."""
+        """(N,) int64: equal if the model reads the same ids, that is after lower-casing and truncation."""
         return self._load(f"{split}.{side}.fingerprints.npy")
 
     def contents(self, split: str) -> dict[str, int]:
-        """How many records have a table or `several_references`, and how many different groups there are."""
+        """How many records have a table or `several_references`, and how many distinct groups there are."""
         self._require_contents()
         counts: dict[str, int] = self.manifest[_CONTENTS][split]
         return counts
@@ -127,7 +127,7 @@ class Corpus:
 
     @cached_property
     def _line_starts(self) -> np.ndarray:
-        """(N + 1,) int64 places in train.jsonl"""
+        """(N + 1,) int64 byte offsets in train.jsonl"""
         return self._load("train.lines.npy")
 
     def text(self, ids: np.ndarray | list[int]) -> str:
@@ -146,7 +146,7 @@ def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
 
 
 def prepare(config: Config, report: Report = silent) -> Corpus:
-    """Make the corpus of a configuration, or open it when it is there and its inputs have not changed."""
+    """Make the corpus of a configuration, or open it if it exists and its inputs have not changed."""
     folder = corpus_folder(config)
     facts: dict[str, Any] = {"config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)}
     key = hash_value({"format": FORMAT, **facts})
@@ -224,7 +224,7 @@ def _learn_pieces(
         texts = Sequences.open(folder, f"train.{side}.words")
         for begin, end in texts.blocks():
             counts += np.bincount(texts.ids[texts.offsets[begin] : texts.offsets[end]], minlength=len(words))
-    known = int(np.flatnonzero(counts)[-1]) + 1  # training comes first, so its words have the first numbers
+    known = int(np.flatnonzero(counts)[-1]) + 1  # the training split comes first, so its words have the lowest numbers
     tasks = ((words[i : i + CHUNK], counts[i : i + CHUNK].tolist(), config) for i in range(0, known, CHUNK))
     parts: Counter[str] = Counter()
     for number, counted in enumerate(workers.map(_count_parts, tasks)):
@@ -238,7 +238,7 @@ def _learn_pieces(
 
 
 def _count_parts(task: tuple[Sequence[str], Sequence[int], CorpusConfig]) -> Counter[str]:
-    """What a vocabulary is learnt from, of words that occur so often: stretches for BPE, else pieces."""
+    """Counts to learn a vocabulary from, given words and how often each occurs: stretches for BPE, otherwise pieces."""
     words, counts, config = task
     if config.segmentation == "bpe":
         return count_stretches((words, counts, config.lower_case))
@@ -250,7 +250,7 @@ def _count_parts(task: tuple[Sequence[str], Sequence[int], CorpusConfig]) -> Cou
 
 
 def encode_words(segmenter: Segmenter, table: PieceTable, words: Sequence[str]) -> Sequences:
-    """The ids of each word's pieces. Pieces outside the vocabulary are numbered in the order of the words."""
+    """The ids of each word's pieces. Pieces outside the vocabulary are numbered in order of appearance."""
     ids, ends = array("i"), array("q", [0])
     for begin in range(0, len(words), CHUNK):
         for pieces in segmenter.encode_all(words[begin : begin + CHUNK], table):
@@ -260,7 +260,7 @@ def encode_words(segmenter: Segmenter, table: PieceTable, words: Sequence[str]) 
 
 
 def _fit(ids: np.ndarray, lengths: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut sequences that are too long. None is empty: text of no pieces at all counts as one unknown word."""
+    """Truncate sequences to the limit. A text without pieces becomes one unknown word, so that none is empty."""
     if lengths.max() > limit:
         ids, lengths = ids[positions(lengths) < limit], lengths.clip(max=limit)
     empty = lengths == 0

@@ -1,4 +1,4 @@
-"""The one text-side type, and its files.
+"""`Record`, the type of all raw data, and its files.
 
 In: JSONL, TSV or CSV files (optionally .gz or .xz). Out: `Record`s, one at a time or a chunk at a time.
 """
@@ -19,25 +19,25 @@ from exadec.errors import InputError
 SPLITS = ("train", "valid", "test")
 FIELDS = ("uid", "source", "table", "target", "references", "group")
 CHUNK = 10_000
-"""Records that are worked on at once."""
+"""Records processed at a time."""
 _CHUNK_LENGTH = 1 << 24
-"""Bytes, or characters, after which a chunk ends before it has so many records: documents may be long."""
+"""Bytes or characters after which a chunk ends, even with fewer records: documents may be long."""
 _BRACE = ord("{")
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
 class Record:
-    """One instance: what to say (`source` or `table`) and how somebody said it (`target`)."""
+    """One instance: what to say (`source` or `table`) and how someone said it (`target`)."""
 
     uid: str
     source: str
     """The text to write from. For data-to-text records this is the linearised table."""
     target: str
     table: tuple[tuple[str, str], ...] | None = None
-    """(attribute, value) pairs, kept beside the linearised source."""
+    """(attribute, value) pairs, kept in addition to the linearised source."""
     references: tuple[str, ...] = ()
-    """All acceptable targets, for scoring; empty means the target alone."""
+    """All acceptable targets, for scoring; empty means only the target."""
     group: str | None = None
     """Whose voice this is: an outlet, an author, a product line."""
 
@@ -46,7 +46,7 @@ class Record:
 
 
 def fingerprint(text: str) -> int:
-    """64 bits of a text: equal for equal texts, and for others with a probability of 2 ** -64."""
+    """A 64-bit hash of a text; different texts collide with a probability of 2 ** -64."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -56,9 +56,9 @@ def linearize(table: Iterable[tuple[str, str]]) -> str:
 
 
 def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
-    """Stream the records of a file, refusing the first bad line by its number.
+    """Stream the records of a file; the error for a bad line has its number.
 
-    The format follows the file's ending: .jsonl (one object a line), .tsv and .csv (first line names the columns).
+    The format follows the file's ending: .jsonl (one object per line), .tsv and .csv (first line names the columns).
     """
     for chunk in read_chunks(path, 100, require_target):
         yield from chunk.records() if isinstance(chunk, Lines) else chunk
@@ -66,14 +66,14 @@ def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
 
 @dataclass(frozen=True)
 class Lines:
-    """Consecutive lines of a JSONL file, not parsed yet: another process can do that."""
+    """Consecutive lines of a JSONL file, not yet parsed, so that another process can parse them."""
 
     path: Path
     lines: list[bytes]
     first_line: int
-    """Number of the first line, counted from 1"""
+    """Number of the first line, starting at 1"""
     first_record: int
-    """How many records stand before it"""
+    """Number of records before it"""
     require_target: bool = True
 
     def records(self) -> Iterator[Record]:
@@ -83,15 +83,15 @@ class Lines:
 
 
 def read_chunks(path: Path, size: int = CHUNK, require_target: bool = True) -> Iterator[Lines | list[Record]]:
-    """The records of a file, `size` at a time or fewer long ones. JSONL is read but not parsed: others can do that."""
-    kind = _kind(path)
+    """The records of a file, `size` at a time, or fewer if they are long. JSONL is read but not parsed."""
+    ending = _ending(path)
     if is_text_file(path):
         raise InputError(f"{path}: unknown format; expected a name ending in .jsonl, .tsv or .csv (and .gz or .xz).")
     chunks: Iterator[Lines | list[Record]]
-    if kind == ".jsonl":
+    if ending == ".jsonl":
         chunks = _line_chunks(path, size, require_target)
     else:
-        rows = _column_rows(path, delimiter="\t" if kind == ".tsv" else ",")
+        rows = _column_rows(path, delimiter="\t" if ending == ".tsv" else ",")
         records = (
             _to_record(row, f"{path}:{line}", str(number), require_target) for number, (line, row) in enumerate(rows)
         )
@@ -119,12 +119,12 @@ def chunked(records: Iterable[Record], size: int = CHUNK) -> Iterator[list[Recor
 
 
 def _line_chunks(path: Path, size: int, require_target: bool) -> Iterator[Lines]:
-    """Chunks of `size` lines that are not blank; blank lines stay, so that lines keep their numbers."""
+    """Chunks with `size` non-blank lines each; blank lines stay, so that lines keep their numbers."""
     lines: list[bytes] = []
     first_line, records, before, length = 1, 0, 0, 0
     for number, raw in enumerate(_raw_lines(path), start=1):
         lines.append(raw)
-        # Nearly every line begins with a brace, which is quicker to see than that it is not blank.
+        # Nearly every line begins with a brace, which is faster to check than whether it is blank.
         records += raw[0] == _BRACE or bool(raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip())
         length += len(raw)
         if records == size or (records and length > _CHUNK_LENGTH):
@@ -136,12 +136,12 @@ def _line_chunks(path: Path, size: int, require_target: bool) -> Iterator[Lines]
 
 
 def is_text_file(path: Path) -> bool:
-    """Whether a file's ending says that it holds plain lines rather than records."""
-    return _kind(path) not in (".jsonl", ".tsv", ".csv")
+    """Whether a file holds plain lines rather than records, judging by its ending."""
+    return _ending(path) not in (".jsonl", ".tsv", ".csv")
 
 
-def _kind(path: Path) -> str:
-    """The ending that names the format, compression aside."""
+def _ending(path: Path) -> str:
+    """The file's ending, which names its format, without .gz or .xz."""
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".xz")]
     return suffixes[-1] if suffixes else ""
 
@@ -187,7 +187,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[tuple[int, str]]:
-    """(line number, text) of lines, counted from `first`; a line that is not UTF-8 is refused by its number."""
+    """(line number, text) of lines, numbered from `first`; the error for a line that is not UTF-8 has its number."""
     for number, raw in enumerate(lines, first):
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")

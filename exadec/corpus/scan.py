@@ -1,9 +1,9 @@
-"""One look at the records of a corpus, after which nobody has to parse them again.
+"""One pass over the records of a corpus, so that no later stage parses them again.
 
 In: chunks of records, parsed or not. Out: `Scanner`'s files: JSONL, and arrays of words, groups and uids.
 
-No piece of BPE, no piece of a `WordSegmenter` and no term of a bag of words reaches across a space. So each different
-word between spaces is segmented once, and texts are kept as sequences of word numbers.
+BPE pieces, the pieces of a `WordSegmenter` and the terms of a bag of words never cross a space. So each distinct word
+between spaces is segmented only once, and texts are stored as sequences of word numbers.
 """
 
 import json
@@ -23,7 +23,7 @@ SIDES = ("source", "target")
 
 
 class Numbers(dict[str, int]):
-    """Numbers names in the order in which they come."""
+    """Numbers names in order of first lookup."""
 
     def __missing__(self, name: str) -> int:
         number = self[name] = len(self)
@@ -32,7 +32,7 @@ class Numbers(dict[str, int]):
 
 @dataclass(frozen=True)
 class Scanned:
-    """What is kept of N records. Words and groups are numbered within the chunk."""
+    """The scan of a chunk of N records. Words and groups are numbered within the chunk."""
 
     lines: bytes
     """JSONL"""
@@ -44,16 +44,16 @@ class Scanned:
     """(N,) int64; -1 for none"""
     group_names: list[str]
     words: list[str]
-    """Each different word once: those of the sources in order of appearance, then new ones of the targets"""
+    """The distinct words: those of the sources in order of appearance, then new ones of the targets"""
     texts: dict[str, tuple[np.ndarray, np.ndarray]]
-    """For each side (all words,) int32 and (N,) int64: the numbers of the words, and how many each text has"""
+    """For each side, the numbers of all words (all words,) int32, and how many each text has (N,) int64"""
     tables: int
     """Records with a table"""
     several_references: int
 
 
 def scan_chunk(chunk: Lines | list[Record]) -> Scanned:
-    """Parse records if they have not been parsed, and number their words."""
+    """Parse the records, unless they are parsed already, and number their words."""
     records = list(chunk.records()) if isinstance(chunk, Lines) else chunk
     words, groups = Numbers(), Numbers()
     lines = [to_line(record) for record in records]
@@ -85,14 +85,14 @@ def _number_words(texts: Iterable[str], words: Numbers) -> tuple[np.ndarray, np.
 
 
 class Scanner:
-    """Puts scanned chunks together, in a folder. Words and groups are numbered through all splits."""
+    """Writes scanned chunks to a folder. Words and groups are numbered over all splits."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.words, self.groups = Numbers(), Numbers()
 
     def write(self, split: str, chunks: Iterable[Scanned], report: Callable[[int], None]) -> dict[str, int]:
-        """Write the files of a split; returns what there is to count about it."""
+        """Write the files of a split; returns its counts."""
         records = tables = several = 0
         groups: set[str] = set()
         with ExitStack() as files:
@@ -124,6 +124,6 @@ class Scanner:
 
 
 def _renumber(members: np.ndarray, names: list[str], numbers: Numbers) -> np.ndarray:
-    """(N,) int64: groups of a chunk as all chunks number them; the last number of the list is for none."""
+    """(N,) int64: a chunk's groups -> numbers shared by all chunks; -1 stays -1."""
     renumbered: np.ndarray = np.array([*(numbers[name] for name in names), -1], np.int64)[members]
     return renumbered

@@ -1,7 +1,7 @@
 """Text <-> pieces: whole words or byte-pair encoding.
 
-In: text with single spaces. Out: pieces, from which the same text can be joined again. No piece reaches across a space:
-the pieces of a text are those of its words, one word after the other.
+In: text with single spaces. Out: pieces that can be joined back into the same text. No piece crosses a space, so the
+pieces of a text are the pieces of its words.
 """
 
 import re
@@ -16,7 +16,7 @@ from exadec.corpus.vocabulary import SPECIALS, PieceTable
 from exadec.errors import InputError
 
 JOINER = "￭"
-"""Stands before a piece that follows the one before it without a space."""
+"""Marks a piece that follows the previous one without a space."""
 
 # A word keeps inner full stops, apostrophes and hyphens (U.S, Norway's, well-known) and the full stop of an
 # abbreviation (U.S.); numbers keep their separators; everything else is a piece by itself.
@@ -29,7 +29,7 @@ class Segmenter(Protocol):
     def segment(self, text: str) -> list[str]: ...
 
     def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
-        """Ids of many texts at once, as `table` numbers the pieces."""
+        """Ids of many texts at once; `table` numbers the pieces."""
         ...
 
     def join(self, pieces: Iterable[str]) -> str: ...
@@ -38,7 +38,7 @@ class Segmenter(Protocol):
 
 
 class WordSegmenter:
-    """Whole words. Text that is tokenised already is split at spaces alone, and nothing gets a joiner."""
+    """Whole words. Pretokenised text is split only at spaces, and no piece gets a joiner."""
 
     def __init__(self, pretokenized: bool, lower_case: bool):
         self.pretokenized = pretokenized
@@ -51,7 +51,7 @@ class WordSegmenter:
             return text.split()
         pieces = []
         end = None
-        # A text that holds the joiner itself could not be told from ours.
+        # A joiner in the text itself would look like ours.
         for match in _WORD.finditer(text.replace(JOINER, " ")):
             pieces.append(JOINER + match.group() if match.start() == end else match.group())
             end = match.end()
@@ -64,15 +64,15 @@ class WordSegmenter:
         return " ".join(pieces).replace(" " + JOINER, "").removeprefix(JOINER)
 
     def save(self, folder: Path) -> None:
-        """Nothing to keep: the configuration says it all."""
+        """Nothing to save: the configuration has it all."""
 
 
 _STRETCHES = pre_tokenizers.ByteLevel(add_prefix_space=True)
-"""Cuts text where no piece of BPE may reach across: stretches of letters, digits or other signs, spelt in bytes."""
+"""Splits text where BPE pieces must end, into stretches of letters, digits or other characters, spelt in bytes."""
 
 
 def count_stretches(task: tuple[Sequence[str], Sequence[int], bool]) -> Counter[str]:
-    """How often each stretch occurs, given words, how often each of these occurs, and whether to lower-case them."""
+    """How often each stretch occurs, given words, their counts, and whether to lower-case them."""
     words, counts, lower_case = task
     stretches: Counter[str] = Counter()
     for word, count in zip(words, counts, strict=True):
@@ -82,7 +82,7 @@ def count_stretches(task: tuple[Sequence[str], Sequence[int], bool]) -> Counter[
 
 
 def _spell_out(counts: Mapping[str, int]) -> Iterator[str]:
-    """Texts of at most 4096 stretches each, with each stretch as often as it occurs, each followed by a space."""
+    """Texts of at most 4096 stretches each, in which every stretch occurs as often as counted, followed by a space."""
     text: list[str] = []
     room = 4096
     for stretch, count in counts.items():
@@ -97,7 +97,7 @@ def _spell_out(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 class BpeSegmenter:
-    """Byte-pair encoding over bytes: every text has pieces, and none is unknown."""
+    """Byte-level byte-pair encoding: every text can be encoded, and no piece is unknown."""
 
     FILE = "bpe.json"
 
@@ -113,7 +113,7 @@ class BpeSegmenter:
 
     @staticmethod
     def learn_from_counts(counts: Mapping[str, int], size: int, lower_case: bool) -> "BpeSegmenter":
-        """Learn from stretches and how often each occurs, as `count_stretches` counts them."""
+        """Learn from the counts of stretches that `count_stretches` returns."""
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         if size < len(alphabet):
             raise InputError(
@@ -121,7 +121,7 @@ class BpeSegmenter:
             )
         tokenizer = Tokenizer(models.BPE())
         trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
-        # The trainer takes texts, not counts. Splitting at spaces is the quickest way through it.
+        # The trainer takes texts, not counts. Splitting at spaces is the fastest way to pass the counts.
         tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit(" ")
         tokenizer.train_from_iterator(_spell_out(counts), trainer)
         tokenizer.pre_tokenizer = _STRETCHES
@@ -139,7 +139,7 @@ class BpeSegmenter:
     def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
         if self.lower_case:
             texts = [text.lower() for text in texts]
-        # The vocabulary is this tokenizer's, in its order, behind the special symbols: no piece need become a string.
+        # Vocabulary ids are the tokenizer's ids shifted by the special symbols, so no piece has to become a string.
         first = len(SPECIALS)
         return ([number + first for number in encoding.ids] for encoding in self.tokenizer.encode_batch_fast(texts))
 
@@ -148,7 +148,7 @@ class BpeSegmenter:
         return text.removeprefix(" ")
 
     def pieces(self) -> list[str]:
-        """All types, the byte alphabet first, then in the order they were learnt."""
+        """All types: the byte alphabet, then the rest in the order they were learnt."""
         return [piece for piece, _ in sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])]
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many sequences of whole numbers in one array, on disk.
+"""Many integer sequences in one array, on disk.
 
 In: sequences, a block at a time. Out: `Sequences`, memory-mapped; fingerprints of sequences.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 BLOCK = 1 << 20
-"""Numbers that are worked on at once."""
+"""Numbers processed at a time."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Sequences:
         return Sequences(ids, np.load(folder / f"{name}.offsets.npy"))
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-        """Ranges of whole sequences with about `size` numbers each, or one sequence where that is longer."""
+        """Ranges of whole sequences with about `size` numbers each, or one sequence if it is longer."""
         ends = np.searchsorted(self.offsets, np.arange(0, self.offsets[-1] + size, size))
         return pairwise(np.unique(np.append(ends.clip(max=len(self)), len(self))).tolist())
 
     def expand(self, parts: "Sequences", begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Some sequences with each number replaced by its sequence in `parts`: (all parts,) and (N,) lengths."""
+        """Sequences `begin` to `end`, each number replaced by its sequence in `parts`: (all parts,), (N,) lengths."""
         offsets = self.offsets[begin : end + 1]
         ids = self.ids[offsets[0] : offsets[-1]]
         lengths = parts.lengths[ids]  # of the parts of each number
@@ -62,8 +62,8 @@ def positions(lengths: np.ndarray) -> np.ndarray:
 
 
 def fingerprints(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(N,) int64: equal for equal sequences, and for others with a probability of 2 ** -64. None may be empty."""
-    # Each number, with its place before it, becomes 64 bits that look random (splitmix64); a sequence is their sum.
+    """(N,) int64 hashes; different sequences collide with a probability of 2 ** -64. No sequence may be empty."""
+    # splitmix64 hashes each number together with its position; a sequence's hash is the sum.
     bits = (positions(lengths) << 32 | ids).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         bits ^= bits >> np.uint64(shift)
@@ -72,7 +72,7 @@ def fingerprints(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class ArrayFile:
-    """An .npy file of one dimension that grows: nobody has to know its size before, nor to hold it in memory."""
+    """A one-dimensional .npy file to append to; its size need not be known in advance, nor fit in memory."""
 
     def __init__(self, path: Path, dtype: type[np.generic]):
         self.dtype, self.size = np.dtype(dtype), 0
@@ -88,7 +88,7 @@ class ArrayFile:
 
     def __exit__(self, *error: object) -> None:
         self._file.seek(0)
-        self._write_header()  # numpy leaves room in a header for any size
+        self._write_header()  # numpy pads the header, so that any size fits
         self._file.close()
 
     def _write_header(self) -> None:
@@ -97,7 +97,7 @@ class ArrayFile:
 
 
 class OffsetsFile(ArrayFile):
-    """Where sequences begin, made from their lengths."""
+    """Offsets of sequences, computed from their lengths."""
 
     def __init__(self, path: Path):
         super().__init__(path, np.int64)
@@ -114,7 +114,7 @@ class OffsetsFile(ArrayFile):
 
 
 class SequencesFile:
-    """`Sequences` on their way to a folder."""
+    """Writes `Sequences` to a folder, block by block."""
 
     def __init__(self, folder: Path, name: str):
         self.ids = ArrayFile(folder / f"{name}.ids.npy", np.int32)

@@ -1,4 +1,4 @@
-"""Stages of the pipeline that are not run again while their inputs are the same.
+"""Pipeline stages that run again only if their inputs change.
 
 In: a folder and everything the stage's result depends on. Out: the folder, complete or as it was before.
 """
@@ -24,7 +24,7 @@ def hash_file(path: Path) -> str:
 
 
 def hash_value(value: Any) -> str:
-    """SHA-256 of anything JSON can hold, independent of the order of keys."""
+    """SHA-256 of any JSON value, independent of the order of keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -41,11 +41,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def is_fresh(folder: Path, key: str) -> bool:
-    """Whether the stage has been run with these inputs, and its files are still as it left them."""
+    """Whether the stage has run with these inputs, and its files are unchanged."""
     if not (folder / MANIFEST).is_file():
         return False
     manifest = read_manifest(folder)
-    # Sizes are checked each time and find truncation; the content hashes are there for whoever doubts more.
+    # Checking sizes each time detects truncation. The content hashes are there for a full check.
     return manifest.get("key") == key and all(
         (folder / name).is_file() and (folder / name).stat().st_size == facts["bytes"]
         for name, facts in manifest.get("files", {}).items()
@@ -54,9 +54,9 @@ def is_fresh(folder: Path, key: str) -> bool:
 
 @contextmanager
 def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of `folder` when the block ends well, and vanishes when it does not.
+    """Yield an empty folder. It replaces `folder` if the block succeeds; otherwise it is removed.
 
-    `facts` may be filled inside the block; it becomes part of the manifest.
+    The block may add to `facts`, which become part of the manifest.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -69,7 +69,7 @@ def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
-        draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+        draft.chmod(0o755)  # mkdtemp creates folders that only their owner can read
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Pretrained word vectors.
 
-In: a file of vectors (GloVe's or word2vec's text, plain, .gz, .xz or .zip), a vocabulary. Out: a row a piece, or NaN.
+In: a vector file (GloVe or word2vec text; plain, .gz, .xz or .zip) and a vocabulary. Out: one row per piece, or NaN.
 """
 
 import logging
@@ -17,15 +17,15 @@ from exadec.corpus.vocabulary import SPECIALS, Vocabulary
 from exadec.errors import InputError
 
 _NUMERIC = b"0123456789+-.eE "
-"""What the numbers of a line are written with."""
+"""The characters that numbers consist of."""
 
 logger = logging.getLogger(__name__)
 
 
 def read_vectors(path: Path, vocabulary: Vocabulary, dimension: int) -> np.ndarray:
-    """(V, E) float32, NaN where the file has no vector; how many it has is logged.
+    """(V, E) float32, NaN for pieces without a vector. Logs how many have one.
 
-    A piece that joins its neighbour takes the vector of the bare word. Of several vectors for a word the first counts.
+    A piece with a joiner gets the vector of the bare word. If a word has several vectors, the first one is used.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file (named by `model.glove`).")
@@ -53,9 +53,9 @@ def _log_coverage(path: Path, vectors: np.ndarray) -> None:
 
 
 def _is_header(line: str, dimension: int, where: str) -> bool:
-    """Whether a first line is word2vec's, which says how many vectors follow and how long they are."""
+    """Whether the first line is a word2vec header: the number of vectors and their size."""
     fields = line.split()
-    # With one number a vector, `400 1` is a word and its vector.
+    # With vectors of size 1, `400 1` is a word and its vector.
     if dimension == 1 or len(fields) != 2 or not all(field.isdecimal() for field in fields):
         return False
     if int(fields[1]) != dimension:
@@ -65,20 +65,20 @@ def _is_header(line: str, dimension: int, where: str) -> bool:
 
 
 def _split(line: str, dimension: int, where: str) -> tuple[str, str]:
-    """The word of a line, and its numbers; only what a good line cannot have is looked for in a line nobody wants."""
+    """The word of a line and its numbers. Lines of words that are not needed get only cheap checks."""
     surplus = line.count(" ") - dimension
     if surplus < 0:
         raise InputError(f"{where}: expected a word and {dimension} numbers (`model.embedding`).")
     if surplus == 0:
         word, _, numbers = line.partition(" ")
     else:
-        # The word itself contains spaces (the 840B file has such lines): the numbers are counted from the right.
+        # The word itself contains spaces (the 840B file has such lines), so count the numbers from the right.
         word = line.rsplit(" ", dimension)[0]
         numbers = line[len(word) + 1 :]
-        # A number inside the word is one number too many: the vectors are longer, or two lines have become one.
+        # A number inside the word means too many numbers: the vectors are longer, or two lines were joined.
         if any(_is_number(part) for part in word.split(" ")[1:]):
             raise InputError(f"{where}: expected a word and {dimension} numbers (`model.embedding`), but found more.")
-    # Millions of lines are looked at for the sake of some thousands: deleting characters is far cheaper than parsing.
+    # Millions of lines are read for a few thousand words, and deleting characters is far cheaper than parsing.
     if numbers.encode().translate(None, _NUMERIC):
         raise InputError(f"{where}: expected {dimension} numbers after the word.")
     return word, numbers
@@ -95,7 +95,7 @@ def _is_number(text: str) -> bool:
 def _parse(numbers: str, where: str) -> np.ndarray:
     fields = numbers.split(" ")
     try:
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+        with np.errstate(over="ignore"):  # infinite values are refused below
             vector = np.array(fields, np.float32)
     except ValueError:
         raise InputError(f"{where}: expected {len(fields)} numbers after the word.") from None
@@ -111,12 +111,12 @@ def _lines(path: Path, dimension: int) -> Iterator[tuple[int, str]]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_choose_member(path, archive, dimension)) as file:
             yield from decode_lines(file, str(path))
-    except (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # RuntimeError: it wants a password
+    except (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # RuntimeError: it needs a password
         raise InputError(f"{path}: the zip file cannot be read ({error}).") from None
 
 
 def _choose_member(path: Path, archive: zipfile.ZipFile, dimension: int) -> str:
-    """The only text file; else the one named like the archive; else the one for this dimension (glove.6B.zip)."""
+    """The only text file, else the one named like the archive, else the one for this dimension (glove.6B.zip)."""
     names = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX/")]
     endings = ("", f"{path.stem}.txt", f".{dimension}d.txt")
     for ending in endings:

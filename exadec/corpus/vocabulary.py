@@ -1,6 +1,6 @@
 """Pieces <-> ids.
 
-In: pieces. Out: ids; known pieces below the vocabulary's size, unknown ones at or above it, so that they can be copied.
+In: pieces. Out: ids. Unknown pieces get ids at or above the vocabulary's size, so that they can be copied.
 """
 
 import json
@@ -22,7 +22,7 @@ class Vocabulary:
     def __init__(self, pieces: Sequence[str]):
         self.pieces = (*SPECIALS, *pieces)
         self._ids = {piece: number for number, piece in enumerate(self.pieces)}
-        # A text may hold the characters of a special symbol: those are ordinary unknown text.
+        # If a text contains the characters of a special symbol, they are ordinary unknown text.
         for symbol in SPECIALS:
             if symbol not in pieces:
                 del self._ids[symbol]
@@ -35,7 +35,7 @@ class Vocabulary:
 
     @staticmethod
     def most_frequent(counts: Counter[str], size: int) -> "Vocabulary":
-        """The `size` most frequent pieces, special symbols included; equal counts in alphabetical order."""
+        """The `size` most frequent pieces, special symbols included; ties in alphabetical order."""
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return Vocabulary([piece for piece, _ in ranked[: max(0, size - len(SPECIALS))]])
 
@@ -53,7 +53,7 @@ class Vocabulary:
 
 
 class PieceTable:
-    """A vocabulary and the pieces outside it, numbered from `len(vocabulary)` on in order of appearance."""
+    """A vocabulary, and the pieces outside it, numbered from `len(vocabulary)` in order of appearance."""
 
     def __init__(self, vocabulary: Vocabulary, unknown: Sequence[str] = ()):
         self.vocabulary = vocabulary
@@ -64,13 +64,13 @@ class PieceTable:
         return [self._id(piece) for piece in pieces]
 
     def look_up(self, pieces: Iterable[str]) -> list[int]:
-        """Ids of pieces, without giving numbers to new ones: all of these get the next free number."""
+        """Ids of pieces without adding new ones to the table: all new ones get the next free id."""
         new = len(self.vocabulary) + len(self.unknown)
         known = ((piece, self.vocabulary.get(piece)) for piece in pieces)
         return [self._ids.get(piece, new) if number is None else number for piece, number in known]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Pieces of ids; special symbols other than <unk> are left out."""
+        """The pieces of ids, without special symbols other than <unk>."""
         size = len(self.vocabulary)
         return [
             self.vocabulary.pieces[number] if number < size else self.unknown[number - size]

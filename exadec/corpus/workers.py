@@ -1,6 +1,6 @@
-"""Work for several processes.
+"""Worker processes.
 
-In: a function of a module, and its arguments one after the other. Out: the results in the same order.
+In: a module-level function, and a stream of arguments. Out: the results, in the same order.
 """
 
 import os
@@ -22,23 +22,23 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 FEW = 4
-"""Starting processes takes longer than so many tasks."""
+"""For this many tasks or fewer, starting processes takes longer than the work."""
 _MOST = 16
-"""Processes. More of them wait for the one that reads the input and puts the results together."""
+"""Maximum number of processes. More would only wait for the one that reads the input and collects the results."""
 _CHILD = "from exadec.corpus.workers import serve; serve()"
 
 
 def cores() -> int:
-    """How many processes can run at the same time."""
+    """The number of cores this process may use."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(available, _MOST)
 
 
 class Workers:
-    """Processes that call functions for us. They start with the first work that is worth it, and end with the block.
+    """A pool of worker processes. They start lazily, with the first work worth it, and end with the block.
 
-    These are plain subprocesses rather than a `multiprocessing` pool: a pool that does not fork runs the caller's
-    script again, which fails in a script without a `__main__` guard, and one that forks is not safe beside threads.
+    These are plain subprocesses rather than a `multiprocessing` pool. A pool that spawns runs the caller's script
+    again, which fails without a `__main__` guard; a pool that forks is not safe with threads.
     """
 
     def __init__(self, count: int | None = None):
@@ -53,9 +53,9 @@ class Workers:
         self._stop()
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """The results of all tasks, in the order of the tasks, and at most a few ahead of whoever asks for them.
+        """The results of all tasks, in order. Workers run at most a few tasks ahead of the caller.
 
-        When a task fails, or the tasks cannot be read on, the results before that come first and then the error.
+        If a task fails, or the next task cannot be read, the results before it come first, then the error.
         """
         waiting = iter(tasks)
         batch, failure = _take(waiting, FEW + 1)
@@ -77,17 +77,17 @@ class Workers:
             if failure is not None:
                 raise failure
         except BaseException:
-            self._stop()  # threads that wait for an answer then read the end of a file
+            self._stop()  # threads that wait for an answer then read EOF
             raise
         finally:
             if threads is not None:
                 threads.shutdown(cancel_futures=True)
 
     def _start(self) -> ThreadPoolExecutor:
-        """Start the processes if there are none. Each is served by one thread at a time."""
+        """Start the processes if there are none. Each one talks to one thread at a time."""
         if not self._processes:
             paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
-            # Each of them is a thread of its own: libraries that would start more threads would be in their way.
+            # One process per core: threads started by libraries would compete with them.
             environment = {**os.environ, "PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
             for _ in range(self._count):
                 process = subprocess.Popen(
@@ -98,14 +98,14 @@ class Workers:
         return ThreadPoolExecutor(self._count)
 
     def _stop(self) -> None:
-        """End the processes. They hold nothing that could be lost."""
+        """Terminate the processes. They have no state to lose."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 assert pipe is not None
-                with suppress(OSError):  # of what nobody reads any more
+                with suppress(OSError):  # unread data
                     pipe.close()
         self._processes, self._idle = [], queue.SimpleQueue()
 
@@ -120,7 +120,9 @@ class Workers:
             process.stdin.flush()
             is_error, answer = pickle.load(process.stdout)
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            raise InputError("a worker process has ended; the machine may have run out of memory.") from None
+            raise InputError(
+                "a worker process has ended unexpectedly; the machine may have run out of memory."
+            ) from None
         finally:
             idle.put(process)
         if is_error:
@@ -130,7 +132,7 @@ class Workers:
 
 
 def _take(tasks: Iterator[Task], count: int) -> tuple[list[Task], Exception | None]:
-    """The next `count` tasks, or fewer and why the next one cannot be read."""
+    """The next `count` tasks, or fewer, and the error if the next one cannot be read."""
     taken: list[Task] = []
     try:
         taken.extend(islice(tasks, count))
@@ -140,10 +142,10 @@ def _take(tasks: Iterator[Task], count: int) -> tuple[list[Task], Exception | No
 
 
 def serve() -> None:
-    """What a worker process does: calls and answers over its pipes, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the one that asked ends the others
+    """Main loop of a worker process: read calls from stdin and write results to stdout, until stdin closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends the workers
     calls, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not get among the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # so that prints of libraries do not mix with results
     while True:
         answer: tuple[bool, Any]
         try:

@@ -1,1 +1,1 @@
-"""Which training target shows how to say it."""
+"""Choosing the training target that shows how to say it."""

@@ -1,4 +1,4 @@
-"""What a corpus is made of, how similar its exemplars are, and whether they give the answer away.
+"""Statistics of a corpus: its texts, how similar its exemplars are, and whether they give the answer away.
 
 In: a prepared `Corpus` and its `ExemplarMap`. Out: `SplitFacts` and an `Audit`: counts, lengths, similarities, leakage.
 """
@@ -15,13 +15,13 @@ from exadec.corpus.vocabulary import SPECIALS
 from exadec.exemplars.retrieve import ExemplarMap
 
 BINS = 20
-"""Of every histogram, at most."""
+"""Maximum number of bins in a histogram."""
 _BLOCK_PIECES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Many numbers summed up."""
+    """Summary statistics of many numbers."""
 
     mean: float
     low: float
@@ -29,20 +29,20 @@ class Distribution:
     median: float
     upper_quartile: float
     high: float
-    """95% of the numbers are at most this; `low` is the same for 5%."""
+    """The 95th percentile; `low` is the 5th."""
     maximum: float
     edges: tuple[float, ...]
-    """Of the histogram: bin i holds what is at least edges[i] and below edges[i + 1]; the last bin has both ends."""
+    """Bin edges of the histogram: bin i covers edges[i] <= x < edges[i + 1]; the last bin includes both ends."""
     counts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Side:
-    """The sources or the targets of a split, as the model sees them: cut to the limit, in pieces."""
+    """The sources or the targets of a split, as the model reads them: in pieces, truncated to the limit."""
 
     lengths: Distribution
     truncated: int
-    """Texts that were longer than the limit."""
+    """Number of texts longer than the limit."""
     pieces: int
     unknown: int
     """Pieces outside the vocabulary."""
@@ -61,32 +61,32 @@ class SplitFacts:
     copyable: int
     """Target pieces that occur in the source of their instance."""
     copyable_unknown: int
-    """Those among them that are outside the vocabulary: only copying can write them."""
+    """Copyable pieces outside the vocabulary: only copying can write them."""
 
 
 @dataclass(frozen=True)
 class SplitAudit:
-    """The exemplars of one split. Texts are the same when the model reads the same ids: lower-cased, cut."""
+    """The exemplars of one split. Texts count as the same if the model reads the same ids, after truncation."""
 
     instances: int
     without_exemplar: int
     similarity: Distribution | None
-    """Of the instances that have an exemplar; None where none has."""
+    """Over the instances that have an exemplar; None if none has."""
     same_target: int
-    """Leakage: the exemplar is the very text that is to be written."""
+    """Leakage: the exemplar is identical to the target."""
     same_source: int
-    """The exemplar was written from the very same source."""
+    """The exemplar's own source is identical to the source."""
     seen_sources: int
-    """The source occurs among the training sources; inside the training set, among the earlier ones."""
+    """The source occurs in the training set; for training instances, earlier in it."""
     seen_targets: int
-    """The same of targets."""
+    """The same for targets."""
     seen_pairs: int
-    """The same of source and target together."""
+    """The same for source and target together."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What is to be known about a retrieval before anything is trained on it."""
+    """The audit of a retrieval, to read before training."""
 
     splits: dict[str, SplitAudit]
 
@@ -97,7 +97,7 @@ def audit(corpus: Corpus, exemplars: ExemplarMap) -> Audit:
 
 
 def measure_splits(corpus: Corpus) -> dict[str, SplitFacts]:
-    """Lengths, coverage and copyability, over the memory-mapped ids in blocks."""
+    """Lengths, coverage and copyable pieces, computed block by block over the memory-mapped ids."""
     sources = {split: corpus.sources(split) for split in SPLITS}
     targets = {split: corpus.targets(split) for split in SPLITS}
     source_edges, target_edges = _length_edges(sources.values()), _length_edges(targets.values())
@@ -131,7 +131,7 @@ def _side(texts: Sequences, edges: np.ndarray, truncated: int, unknown: int) -> 
 
 
 def _count_pieces(sources: Sequences, targets: Sequences, size: int, types: int) -> list[int]:
-    """Unknown source pieces, unknown target pieces, copyable target pieces, those of them that are unknown."""
+    """Counts: unknown source pieces, unknown target pieces, copyable target pieces, copyable unknown ones."""
     totals = np.zeros(4, np.int64)
     step = max(1, _BLOCK_PIECES * len(sources) // len(sources.ids))
     for begin in range(0, len(sources), step):
@@ -139,7 +139,7 @@ def _count_pieces(sources: Sequences, targets: Sequences, size: int, types: int)
         target_ids, target_keys = _block(targets, begin, begin + step, types)
         source_keys.sort()
         places = np.minimum(np.searchsorted(source_keys, target_keys), len(source_keys) - 1)
-        # The unknown-word symbol stands for text without pieces: finding it again is no copying.
+        # The unknown-word symbol stands for a text without pieces, so it does not count as copyable.
         copyable = (source_keys[places] == target_keys) & (target_ids >= len(SPECIALS))
         unknown = _is_unknown(target_ids, size)
         totals += [_is_unknown(source_ids, size).sum(), unknown.sum(), copyable.sum(), (copyable & unknown).sum()]
@@ -148,7 +148,7 @@ def _count_pieces(sources: Sequences, targets: Sequences, size: int, types: int)
 
 
 def _block(texts: Sequences, begin: int, end: int, types: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of some rows, and the same with the number of the row before them: equal keys are equal pieces of a row."""
+    """Ids of some rows, and keys that combine row and id: equal keys are equal pieces in the same row."""
     offsets = texts.offsets[begin : end + 1]
     ids = np.asarray(texts.ids[offsets[0] : offsets[-1]])
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -160,7 +160,7 @@ def _is_unknown(ids: np.ndarray, size: int) -> np.ndarray:
 
 
 def summarize(values: np.ndarray, edges: np.ndarray) -> Distribution:
-    """Sum up numbers that lie within the edges; there must be some."""
+    """Summarise numbers that lie within the edges; there must be at least one."""
     low, lower, median, upper, high = np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist()
     counts, _ = np.histogram(values, edges)
     return Distribution(
@@ -197,7 +197,7 @@ def _audit_split(split: str, corpus: Corpus, exemplars: ExemplarMap) -> SplitAud
 
 
 def _pair(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    # An odd factor loses no bit, and makes (a, b) another sum than (b, a).
+    # An odd factor loses no bits, and makes (a, b) differ from (b, a).
     pairs: np.ndarray = sources.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + targets.view(np.uint64)
     return pairs
 

@@ -1,6 +1,6 @@
 """Bag-of-words rows.
 
-In: texts. Out: `Rows`: sparse vectors of whole numbers, one a text, so that all that follows is exact.
+In: texts. Out: `Rows`: sparse integer vectors, one per text. Integers keep everything that follows exact.
 """
 
 import re
@@ -14,28 +14,28 @@ import numpy as np
 
 _TERM = re.compile(r"\w+(?:[.'’-]\w+)*")
 _SHADES = 64
-"""A term's tf-idf weight is a multiple of 1/64: whole numbers keep the join exact and the same on every machine."""
+"""Tf-idf weights are multiples of 1/64. Integers keep the join exact, and the same on every machine."""
 
 Weighting = Literal["raw", "binary", "tfidf"]
 
 
 def terms(text: str) -> list[str]:
-    """The lower-cased words of a text, punctuation left out. There is no stop-word list."""
+    """The lower-cased words of a text, without punctuation. There is no stop-word list."""
     return _TERM.findall(text.lower())
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Sparse vectors, one a text."""
+    """Sparse vectors, one per text."""
 
     offsets: np.ndarray
-    """(N + 1,) int64; row i is terms[offsets[i]:offsets[i + 1]] and the same of counts."""
+    """(N + 1,) int64; row i is terms[offsets[i]:offsets[i + 1]], and the same slice of counts."""
     terms: np.ndarray
     """(entries,) int32, ascending within a row"""
     counts: np.ndarray
     """(entries,) int32, at least 1"""
     squares: np.ndarray
-    """(N,) int64: squared Euclidean norms after weighting, over all terms of the text, known or not"""
+    """(N,) int64: squared Euclidean norms after weighting, over all terms of a text, known or not"""
 
     def __len__(self) -> int:
         return len(self.squares)
@@ -48,7 +48,7 @@ class Rows:
         return Rows(offsets, self.terms[entries], self.counts[entries], self.squares[numbers])
 
     def slice(self, begin: int, end: int) -> "Rows":
-        """Rows begin to end, without copying their entries."""
+        """Rows `begin` to `end`, without copying their entries."""
         first, last = self.offsets[begin], self.offsets[end]
         offsets = self.offsets[begin : end + 1] - first
         return Rows(offsets, self.terms[first:last], self.counts[first:last], self.squares[begin:end])
@@ -56,59 +56,59 @@ class Rows:
 
 @dataclass(frozen=True)
 class Counted:
-    """Texts whose terms have been counted, before any weighting."""
+    """Term counts of texts, before any weighting."""
 
     offsets: np.ndarray
     """(N + 1,) int64"""
     terms: np.ndarray
-    """(entries,) int32, ascending within a text: terms that can be retrieved by"""
+    """(entries,) int32, ascending within a text: known terms"""
     counts: np.ndarray
     """(entries,) int32"""
     unknown_terms: np.ndarray
-    """(N,) int64: how many different other terms a text has"""
+    """(N,) int64: the number of different unknown terms in a text"""
     unknown_squares: np.ndarray
-    """(N,) int64: the sum of the squared counts of these"""
+    """(N,) int64: the sum of their squared counts"""
 
 
 class BagOfWords:
-    """Turns texts into rows over a list of terms: those of the texts that can be retrieved."""
+    """Turns texts into rows. The columns are the terms of the indexed texts."""
 
     def __init__(self, weighting: Weighting = "raw", split: Callable[[str], list[str]] = terms):
         self.weighting = weighting
         self.split = split
         self.columns: dict[str, int] = {}
         self.weights = np.zeros(0, np.int64)
-        """(terms,): what a count is multiplied with; 1, unless tf-idf is asked for"""
+        """(terms,): the factor for each count; 1 unless the weighting is tf-idf"""
         self.unseen_weight = 1
-        """Of terms that no text had when the weights were made."""
+        """The weight of terms that no indexed text had when the weights were computed."""
 
     def fit(self, texts: Iterable[str]) -> Rows:
-        """Count the texts to be retrieved; every term of theirs gets a column and a weight."""
+        """Count the texts to index; each of their terms gets a column and a weight."""
         return self.weigh(self._rows(self._count(texts, grow=True)))
 
     def fit_counted(self, names: Iterable[str], counted: Counted) -> Rows:
-        """The same for texts that have been counted over terms of these names."""
+        """`fit` for texts that are already counted; `names` are their terms."""
         self.columns = {name: column for column, name in enumerate(names)}
         self._extend_weights()
         return self.weigh(self._rows(counted))
 
     def grow(self, texts: Iterable[str]) -> Rows:
-        """Count more texts to be retrieved. New terms get columns; the weights of the old ones stay."""
+        """Count more texts to index. New terms get columns; existing weights stay."""
         return self._rows(self._count(texts, grow=True))
 
     def count(self, texts: Iterable[str]) -> Rows:
-        """Count other texts, over the known terms; their norms are those of *all* their terms."""
+        """Count queries over the known terms; their norms include *all* their terms."""
         return self._rows(self._count(texts, grow=False))
 
     def take_counted(self, counted: Counted) -> Rows:
-        """The same for other texts that have been counted over the known terms."""
+        """`count` for texts that are already counted over the known terms."""
         return self._rows(counted)
 
     def weigh(self, rows: Rows) -> Rows:
-        """Make the weights anew from the rows of all texts to be retrieved; the rows come back with their norms."""
+        """Recompute the weights from the rows of all indexed texts; returns the rows with their new norms."""
         if self.weighting == "tfidf":
             frequencies = np.bincount(rows.terms, minlength=len(self.columns))
-            # The smoothed inverse document frequency of the field, ln((1 + N) / (1 + df)) + 1, in steps of 1/64.
+            # The usual smoothed inverse document frequency, ln((1 + N) / (1 + df)) + 1, in steps of 1/64.
             inverse = np.log((1 + len(rows)) / (1 + np.append(frequencies, 0))) + 1
             *weights, self.unseen_weight = np.rint(inverse * _SHADES).astype(np.int64).tolist()
             self.weights = np.array(weights, np.int64)
@@ -143,7 +143,7 @@ class BagOfWords:
         )
 
     def _extend_weights(self) -> None:
-        """Columns that have no weight yet get that of terms that no text had."""
+        """Give new columns the weight of unseen terms."""
         new = np.full(len(self.columns) - len(self.weights), self.unseen_weight, np.int64)
         self.weights = np.concatenate([self.weights, new])
 
@@ -155,7 +155,7 @@ class BagOfWords:
         return Rows(counted.offsets, counted.terms, counts, squares)
 
     def _squares(self, offsets: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """(N,) int64: the squared norms of rows, as far as their terms are known."""
+        """(N,) int64: the squared norms of rows over their known terms."""
         values = (counts * self.weights[columns]) ** 2
         squares: np.ndarray = np.diff(np.concatenate([[0], np.cumsum(values)])[offsets])
         return squares

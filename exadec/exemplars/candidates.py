@@ -1,6 +1,6 @@
-"""Rows arranged for searching.
+"""Rows arranged for search.
 
-In: the `Rows` that can be found. Out: `Candidates`: frequent terms as dense columns, all others as inverted lists.
+In: the `Rows` to search. Out: `Candidates`: frequent terms as dense columns, all others as inverted lists.
 """
 
 from dataclasses import dataclass, replace
@@ -11,9 +11,9 @@ import numpy as np
 from exadec.exemplars.bow import Rows
 
 BLOCK = 8192
-"""Candidates screened at once: their sums stay in the first-level cache, their head columns in the second."""
+"""Candidates screened at once: their sums stay in the L1 cache, their head columns in L2."""
 HEAD = 64
-"""A few frequent terms make nearly all the work (on news 16 of them 88%, 64 of them 96%): they become columns."""
+"""Frequent terms stored as dense columns. A few terms make nearly all the work (on news, 16 make 88%, 64 make 96%)."""
 
 
 END = np.iinfo(np.int32).max
@@ -36,28 +36,28 @@ class Unarranged:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What can be found, in any order."""
+    """The rows to search, in any order."""
 
     rows: Rows
     ids: np.ndarray
-    """(N,) int64: what a search answers"""
+    """(N,) int64: the ids that a search returns"""
     weights: np.ndarray
     """(terms,) int64"""
     head_of: np.ndarray
     """(terms,) int16: the dense column of a frequent term, or -1"""
     head: np.ndarray
-    """(blocks, columns + 1, at most BLOCK) uint8: counts of the frequent terms; the last column is zero, for padding"""
+    """(blocks, columns + 1, at most BLOCK) uint8: counts of the frequent terms; the last column is zero padding"""
     tail_offsets: np.ndarray
     """(terms + 1,) int64"""
     tail_rows: np.ndarray
-    """(postings,) int32: the candidates that have a term, ascending, as often as they have it; each list ends in END"""
+    """(postings,) int32: the candidates that have a term, ascending, repeated by count; each list ends in END"""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
     def norms(self) -> np.ndarray:
-        """(N,) float32; 1 for a row without terms, which nothing matches"""
+        """(N,) float32; 1 for a row without terms, which matches nothing"""
         return np.sqrt(np.maximum(self.rows.squares, 1)).astype(np.float32)
 
     @cached_property
@@ -86,7 +86,7 @@ class Candidates:
         terms = len(weights)
         numbers = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(rows.offsets))
         frequencies = np.bincount(rows.terms, minlength=terms)
-        # Counts above a byte are rare, even of frequent terms: those terms stay in the tail, where any count fits.
+        # Counts that do not fit into a byte are rare. Terms that have them stay in the tail, where any count fits.
         tall = np.unique(rows.terms[rows.counts > 255])
         rank = frequencies.copy()
         rank[tall] = 0
@@ -104,21 +104,21 @@ class Candidates:
 
 
 def query_factors(queries: Rows, weights: np.ndarray) -> np.ndarray:
-    """(entries,) int64: qₜ wₜ², which times a candidate's count of the term is the term's part of their product."""
+    """(entries,) int64: qₜ wₜ². Times a candidate's count of the term, this is the term's share of the dot product."""
     weight = weights[queries.terms]
     factors: np.ndarray = queries.counts * weight * weight
     return factors
 
 
 def over_own_terms(rows: Rows) -> tuple[np.ndarray, Rows]:
-    """(own terms,) int32: those that occur, ascending; and the rows with one column for each of them."""
+    """(own terms,) int32: the terms that occur, ascending; and the rows with one column for each of them."""
     present = np.bincount(rows.terms) > 0
     numbers = (np.cumsum(present) - 1).astype(np.int32)
     return np.flatnonzero(present).astype(np.int32), replace(rows, terms=numbers[rows.terms])
 
 
 def over_terms(terms: np.ndarray, rows: Rows) -> Rows:
-    """Rows over the columns of these ascending terms alone: a product with rows that have no other is the same."""
+    """Rows restricted to these ascending terms. Dot products with rows that have no other terms stay the same."""
     columns = np.searchsorted(terms, rows.terms)  # (entries,)
     known = columns < len(terms)
     known[known] = terms[columns[known]] == rows.terms[known]
@@ -127,7 +127,7 @@ def over_terms(terms: np.ndarray, rows: Rows) -> Rows:
 
 
 def _invert(columns: np.ndarray, numbers: np.ndarray, counts: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lists of the rows that have a term: where each begins, and all of them."""
+    """Inverted lists, the rows that have each term: where each list begins, and all lists concatenated."""
     from scipy.sparse import csr_array  # takes a quarter of a second to load
 
     lengths = np.bincount(columns, counts, minlength=terms).astype(np.int64) + 1
@@ -135,8 +135,8 @@ def _invert(columns: np.ndarray, numbers: np.ndarray, counts: np.ndarray, terms:
     lists = np.full(offsets[-1], END, np.int32)
     size = int(numbers[-1]) + 1 if len(numbers) else 0
     by_row = csr_array((counts, columns, np.searchsorted(numbers, np.arange(size + 1))), shape=(size, terms))
-    by_term = by_row.tocsc()  # takes a sixth of the time of sorting
-    postings = np.repeat(by_term.indices, by_term.data)  # in the order of the lists, without their ends
+    by_term = by_row.tocsc()  # six times as fast as sorting
+    postings = np.repeat(by_term.indices, by_term.data)  # in the order of the lists, without END
     is_posting = np.ones(len(lists), bool)
     is_posting[offsets[1:] - 1] = False
     lists[is_posting] = postings

@@ -1,6 +1,6 @@
-"""The exact join on many machines: blocks of queries meet blocks of candidates in tasks of Ray.
+"""The exact join on many machines: Ray tasks join blocks of queries with blocks of candidates.
 
-In: `Rows` of queries and candidates, and who may find whom. Out: the `Neighbours` of `join.search`, bit for bit.
+In: `Rows` of queries and candidates, and `Allowed`. Out: the same `Neighbours` as `join.search`, bit for bit.
 """
 
 import logging
@@ -20,22 +20,22 @@ from exadec.exemplars.candidates import Candidates, over_own_terms, over_terms
 from exadec.exemplars.join import Allowed, Neighbours, search
 
 _FAN = 16
-"""Results merged by one task, which has to hold all of them."""
+"""Results merged by one task, which holds all of them in memory."""
 _AHEAD = 2
-"""Tasks in flight for each core: while one runs, the blocks of the next are fetched."""
+"""Tasks in flight per core: while one runs, Ray fetches the blocks of the next."""
 _TASKS_PER_CORE = 8
-"""In all, at least: no core is then idle for more than about an eighth of the time."""
+"""Minimum number of tasks per core in a join, so that no core is idle for more than about an eighth of the time."""
 _FEW = 1024
-"""Queries that take about as long, with few candidates, as it takes to start a task."""
+"""With few candidates, this many queries take about as long as starting a task."""
 _RETRIES = 20
-"""Of each task. Machines may die that often in a long join; what fails more often dies of itself."""
+"""Retries of each task. In a long join machines may die this often; a task that fails more often has a fault itself."""
 _PATIENCE = 20
-"""Seconds in which a cluster has to answer."""
+"""Seconds to wait for a cluster to answer."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How many rows one task joins: minutes of work for a core, some hundred megabytes for a machine."""
+    """How many rows one task joins: minutes of work for a core, a few hundred megabytes of memory."""
 
     queries: int = 65_536
     candidates: int = 1_048_576
@@ -47,7 +47,7 @@ class Blocks:
 
     @staticmethod
     def for_cores(cores: int, queries: int, candidates: int) -> "Blocks":
-        """The largest ones that leave each core some tasks; but not of a few queries alone."""
+        """The largest blocks that still give each core several tasks, but not blocks of only a few queries."""
         fair = queries * -(-candidates // Blocks.candidates) // (_TASKS_PER_CORE * cores)
         return Blocks(queries=min(max(fair, _FEW), Blocks.queries))
 
@@ -58,17 +58,17 @@ class _QueryBlock:
     keys: np.ndarray
     """(rules, q) int64"""
     ranges: np.ndarray
-    """(q, 2) int64: rows of all candidates"""
+    """(q, 2) int64: ranges of rows, counted over all candidates"""
 
 
 @dataclass(frozen=True)
 class _CandidateBlock:
-    """Its arrays grow with the block, not with the list of all terms, which may be much longer than the block."""
+    """Its arrays have the size of the block, not of the list of all terms, which may be much longer."""
 
     candidates: Candidates
-    """with one column for each of `terms`"""
+    """Has one column for each of `terms`"""
     terms: np.ndarray
-    """(own terms,) int32: those that occur in the block, ascending"""
+    """(own terms,) int32: the terms that occur in the block, ascending"""
     keys: np.ndarray
     """(rules, c) int64"""
     alive: np.ndarray
@@ -87,9 +87,9 @@ def join_on_cluster(
 ) -> Neighbours:
     """The `k` best candidates of each query, as row numbers of `candidates`; `weights` are (terms,).
 
-    Works on the Ray that the caller has initialised, or else on the one at `address`, or else starts one here.
-    Blocks make no difference to what is found; unless given, they are cut to the size of the cluster. Progress is
-    reported as pairs of blocks: done, and in all. Arrays may be memory-mapped files, read a block at a time.
+    Uses the Ray that the caller has initialised, else the one at `address`, else starts one here. Blocks do not affect
+    the result; by default their size depends on the cluster. Progress is reported in pairs of blocks: done and total.
+    Arrays may be memory-mapped files; they are read one block at a time.
     """
     with _connected(address) as ray:
         blocks = blocks or Blocks.for_cores(_cores(ray), len(queries), len(candidates))
@@ -99,7 +99,7 @@ def join_on_cluster(
         match = ray.remote(max_retries=_RETRIES, num_returns=2)(_match)
         merge = ray.remote(max_retries=_RETRIES)(_merge)
         flight = _Flight(ray, Neighbours.none(len(queries), k), len(query_begins) * len(candidate_begins), report)
-        # Ray computes lost results of tasks again, but not what was put: that lives on this machine while it is held.
+        # Ray recomputes lost task results, but not objects that were put: those stay on this machine while referenced.
         all_weights = ray.put(weights)
         held: list[Any] = []
         arranged: list[Any] = []
@@ -109,7 +109,7 @@ def join_on_cluster(
                 parts: list[Any] = []
                 for number, first in enumerate(candidate_begins):
                     flight.wait_for_room()
-                    if number == len(arranged):  # only now, so that reading keeps pace with joining
+                    if number == len(arranged):  # not earlier, so that reading keeps pace with joining
                         held.append(ray.put(_candidate_rows(candidates, allowed, first, blocks.candidates)))
                         arranged.append(arrange.remote(held[-1], all_weights, first))
                     finished, part = match.remote(query_block, arranged[number], k)
@@ -131,9 +131,9 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a join, unless the user wants it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry, unless the user wants it
     try:
-        if address and re.fullmatch(r"[\w.-]+:\d+", address):  # Ray itself would knock for many minutes
+        if address and re.fullmatch(r"[\w.-]+:\d+", address):  # Ray itself would retry for many minutes
             host, port = address.split(":")
             socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
@@ -150,7 +150,7 @@ def _cores(ray: Any) -> int:
 
 
 class _Flight:
-    """The tasks on their way: never more than a few for each core, however many pairs there are."""
+    """The tasks in flight: never more than a few per core, however many pairs of blocks there are."""
 
     def __init__(self, ray: Any, found: Neighbours, pairs: int, report: Callable[[int, int], None]):
         self.ray = ray
@@ -160,7 +160,7 @@ class _Flight:
         self.done = 0
         self.limit = 0
         self.waiting: dict[Any, tuple[int, Any] | None] = {}
-        """Of a pair nothing; of a result its first query, and the block, without which nothing of it can be redone."""
+        """For a pair None. For a result its first query and its block: Ray needs the block to recompute lost tasks."""
 
     def add_pair(self, finished: Any) -> None:
         self.waiting[finished] = None
@@ -169,7 +169,7 @@ class _Flight:
         self.waiting[result] = (begin, query_block)
 
     def wait_for_room(self) -> None:
-        if len(self.waiting) >= self.limit:  # asked again and again, as a cluster grows and shrinks
+        if len(self.waiting) >= self.limit:  # the limit is refreshed, because a cluster may grow or shrink
             self.limit = _AHEAD * _cores(self.ray)
         while len(self.waiting) >= self.limit:
             self._land_one()
@@ -180,13 +180,13 @@ class _Flight:
         return self.found
 
     def cancel(self) -> None:
-        """After an error, or an interrupt: what still runs in a Ray of the caller's would run on."""
+        """Cancel all tasks after an error or an interrupt: in the caller's own Ray they would keep running."""
         for reference in self.waiting:
             self.ray.cancel(reference)
 
     def _land_one(self) -> None:
         [reference], _ = self.ray.wait(list(self.waiting), num_returns=1, fetch_local=False)
-        value = self.ray.get(reference)  # raises what the task has raised
+        value = self.ray.get(reference)  # re-raises the task's error
         result = self.waiting.pop(reference)
         if result is None:
             self.done += 1
@@ -204,19 +204,19 @@ def _query_block(queries: Rows, allowed: Allowed, begin: int, size: int) -> _Que
 
 
 def _candidate_rows(candidates: Rows, allowed: Allowed, begin: int, size: int) -> tuple[Rows, np.ndarray, np.ndarray]:
-    """Rows, keys (rules, c) and who is alive (c,) of a block, as they are."""
+    """Rows, keys (rules, c) and alive flags (c,) of a block, not yet arranged."""
     end = min(begin + size, len(candidates))
     keys, alive = allowed.candidate_keys[:, begin:end], allowed.alive[begin:end]
     return _plain(candidates.slice(begin, end)), np.ascontiguousarray(keys), np.ascontiguousarray(alive)
 
 
 def _plain(rows: Rows) -> Rows:
-    """In arrays that Ray shares without a copy; memory-mapped ones are not."""
+    """Copy rows to ordinary arrays. Ray shares these without copying, but not memory-mapped ones."""
     return Rows(*(np.ascontiguousarray(array) for array in (rows.offsets, rows.terms, rows.counts, rows.squares)))
 
 
 def _arrange(block: tuple[Rows, np.ndarray, np.ndarray], weights: np.ndarray, begin: int) -> _CandidateBlock:
-    """A task: a block of candidates, from row `begin` on, made ready for all queries."""
+    """A task: arrange a block of candidates, starting at row `begin`, for all queries."""
     rows, keys, alive = block
     terms, own = over_own_terms(rows)
     ids = np.arange(begin, begin + len(rows), dtype=np.int64)
@@ -224,7 +224,7 @@ def _arrange(block: tuple[Rows, np.ndarray, np.ndarray], weights: np.ndarray, be
 
 
 def _match(queries: _QueryBlock, block: _CandidateBlock, k: int) -> tuple[int, Neighbours]:
-    """A task: one block of queries against one of candidates. The number tells the driver, who never sees the rest."""
+    """A task: join a block of queries with a block of candidates. The driver fetches only the number."""
     count, candidates = len(queries.rows), len(block.candidates)
     ranges = np.clip(queries.ranges - block.candidates.ids[0], 0, candidates)
     allowed = Allowed(queries.keys, block.keys, block.alive, ranges)
@@ -233,5 +233,5 @@ def _match(queries: _QueryBlock, block: _CandidateBlock, k: int) -> tuple[int, N
 
 
 def _merge(*parts: Neighbours) -> Neighbours:
-    """A task: the best of some results for the same queries."""
+    """A task: merge several results for the same queries."""
     return Neighbours.merge(parts)

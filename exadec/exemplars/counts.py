@@ -1,4 +1,4 @@
-"""How often each term occurs in each text of a corpus: counted once and kept.
+"""How often each term occurs in each text of a corpus, counted once and kept on disk.
 
 In: a prepared `Corpus`. Out: `TermCounts`, memory-mapped, from which every weighting is made.
 """
@@ -24,7 +24,7 @@ Side = Literal["source", "target"]
 
 
 class TermCounts:
-    """The counts of a folder that `open_counts` made."""
+    """Counts in a folder that `open_counts` wrote."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -39,12 +39,12 @@ class TermCounts:
         return Counted(*(self._load(f"{split}.{name}.npy") for name in names))
 
     def _load(self, name: str) -> np.ndarray:
-        # Nobody writes to it, nor would that reach the file; but the kernels are compiled for writeable arrays.
+        # The kernels are compiled for writable arrays, so map it copy-on-write. Nothing writes to it.
         return np.asarray(np.load(self.folder / name, mmap_mode="c"))
 
 
 def open_counts(corpus: Corpus, features: Features, side: Side = "source", report: Report = silent) -> TermCounts:
-    """Count the terms of a corpus, or open the counts when the corpus has not changed since."""
+    """Count the terms of a corpus, or open the counts if the corpus has not changed since."""
     folder = counts_folder(corpus, features, side)
     facts: dict[str, Any] = {"corpus": corpus.hash, "features": features, "side": side}
     key = hash_value({"format": FORMAT, **facts})
@@ -83,7 +83,7 @@ def _count_corpus(corpus: Corpus, features: Features, side: Side, folder: Path, 
 
 
 def _count_block(parts: np.ndarray, lengths: np.ndarray, types: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(entries,) each: text, term, and how often it has it; texts ascend, and terms within a text."""
+    """(entries,) each: text, term, count; sorted by text, then by term."""
     keys = np.repeat(np.arange(len(lengths)) * types, lengths) + parts
     keys, times = np.unique(keys, return_counts=True)
     numbers, columns = np.divmod(keys, max(types, 1))
@@ -91,9 +91,9 @@ def _count_block(parts: np.ndarray, lengths: np.ndarray, types: int) -> tuple[np
 
 
 def _number_terms(corpus: Corpus, features: Features, side: Side) -> tuple[Sequences, list[str], int]:
-    """For each word of the corpus the numbers of its terms, the names of all terms, and how many training knows.
+    """The term numbers of each word of the corpus, the names of all terms, and how many occur in the training texts.
 
-    Terms of the training texts have the first numbers: they are the ones that an index needs.
+    Terms of the training texts get the first numbers, because an index needs only those.
     """
     words = corpus.word_list()
     if features == "words":

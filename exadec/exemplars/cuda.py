@@ -2,10 +2,10 @@
 
 In: the same rows and rules as `join.search`. Out: the same `Neighbours`, bit for bit.
 
-Every row is folded into a short dense row of bytes: frequent terms keep a column each, the others share columns. No
-count is negative, so the product of two folded rows is at least that of the rows themselves, and one dense product
-bounds every pair from above. Tiles of candidates are computed exactly in the order of their bounds, a few at first and
-twice as many in each round, until no other tile reaches the score that is already certain.
+Each row is folded into a short dense row of bytes: frequent terms have their own columns, the others share columns.
+Counts are never negative, so the dot product of two folded rows is at least that of the rows themselves, and one dense
+matrix product bounds every pair from above. Tiles of candidates are then scored exactly in the order of their bounds,
+a few at first and twice as many in each round, until no other tile can reach the k-th best score so far.
 """
 
 from dataclasses import dataclass, replace
@@ -22,19 +22,21 @@ from exadec.exemplars.gpu_kernels import TILE, scores_in_tiles, tile_bounds
 from exadec.exemplars.join import Allowed, Neighbours
 
 _COLUMNS = 1024
-"""Of a folded row whose terms all weigh the same. More leave fewer tiles, but the product is most of the work."""
+"""Width of a folded row if all terms weigh the same. More columns leave fewer tiles to score, but the dense product is
+most of the work."""
 _WEIGHTED_COLUMNS = 2048
-"""Of a folded row by tf-idf: rare terms, which share columns, weigh most, so that sharing loosens the bounds more."""
+"""Width of a folded row with tf-idf. Rare terms share columns but weigh most, so sharing loosens the bounds more."""
 _EXACT_PART = 16
-"""One in so many columns is of a single term. Simulated on news: raw counts hardly care, and more hurt tf-idf."""
+"""One in this many columns belongs to a single term. In simulations on news it hardly matters for raw counts, and more
+such columns hurt tf-idf."""
 _FIRST_TILES = 8
-"""Tiles of a query that the first round computes. Raw counts seldom need more."""
+"""Tiles per query in the first round. Raw counts seldom need more."""
 _SCORE_BYTES = 1 << 27
-"""Of the scores that are computed at once."""
+"""Maximum size of the scores computed at once."""
 _MARGIN = 1 - 2.0**-20
-"""Bounds are float32: less than 2 ** -21 of one is lost to rounding."""
+"""Bounds are float32; rounding loses less than 2 ** -21 of a bound."""
 _BOUND_BYTES = 1 << 30
-"""Of the bounds of one chunk of queries, at most: more would not be faster."""
+"""Maximum size of the bounds for one chunk of queries; more would not be faster."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class _Folded:
 
 
 class GpuSearch:
-    """Candidates to be searched on a GPU, in as few blocks as its free memory allows."""
+    """Searches candidates on a GPU, in as few blocks as its free memory allows."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class GpuSearch:
         device: torch.device | None = None,
         block: int | None = None,
     ):
-        """Rows as for `Candidates`, which need no arranging here; of `allowed` what it says of candidates."""
+        """Takes the rows that `Candidates` takes, not arranged. Only the candidates' part of `allowed` is used."""
         self.rows, self.weights, self.ids, self.allowed = rows, weights, ids, allowed
         self.device = device or torch.device("cuda")
         self.width = _COLUMNS if len(np.unique(weights)) <= 1 else _WEIGHTED_COLUMNS
@@ -74,14 +76,14 @@ class GpuSearch:
         self._only_block = self._load(0) if len(rows) <= self.block else None
 
     def search(self, queries: Rows, allowed: Allowed, k: int) -> Neighbours:
-        """The best k candidates of each query; queries that search the same candidates should be neighbours."""
+        """The best k candidates of each query. Queries that search the same candidates should be adjacent."""
         if len(queries) == 0 or len(self.rows) == 0:
             return Neighbours.none(len(queries), k)
         if self._only_block is not None:
             return self._only_block.search(queries, allowed, k)
         parts = []
         for begin in range(0, len(self.rows), self.block):
-            # One after the other: each is made anew for every chunk of queries, and gone before the next is made.
+            # One block in memory at a time: each is loaded again for every chunk of queries, and freed before the next.
             block = self._load(begin)
             ranges = np.clip(allowed.query_ranges - begin, 0, len(block.rows))
             parts.append(block.search(queries, replace(allowed, query_ranges=ranges), k))
@@ -95,7 +97,7 @@ class GpuSearch:
         return _Block(rows, self.weights, self.columns, self.width, self.ids[begin:end], keys, alive, self.device)
 
     def _rows_that_fit(self) -> int:
-        """Half of the free memory is for candidates; queries, bounds and what is verified share the other."""
+        """Candidates may use half of the free memory; queries, bounds and exact scores share the other half."""
         if self.device.type != "cuda":
             return max(1, len(self.rows))
         free, _ = torch.cuda.mem_get_info(self.device)
@@ -105,7 +107,7 @@ class GpuSearch:
 
 
 class _Block:
-    """Candidates in a GPU's memory."""
+    """Candidates in GPU memory."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class _Block:
         self.ids = self._load(ids)
         self.folded = self._fold(rows)
         self.squares, self.alive, self.keys = self._load(rows.squares), self._load(alive), self._load(keys)
-        # What a bound is multiplied with; nothing reaches a candidate that may not be found.
+        # The factor for each bound; 0 for candidates that may not be found.
         self.inverse = torch.zeros(len(self.folded.codes), device=self.device)
         norms = self.squares.clamp(min=1).sqrt().float()
         self.inverse[: len(rows)] = self.alive * self.folded.scales[: len(rows)] / norms
@@ -154,11 +156,11 @@ class _Block:
     def _search_chunk(
         self, queries: _Folded, exact: Any, start: int, stop: int, tiles: tuple[int, int], k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(queries, k) ids and scores of the queries from start to stop."""
+        """(queries, k) ids and scores of the queries from `start` to `stop`."""
         first_tile, count = tiles[0], tiles[1] - tiles[0]
         bounds = tile_bounds(queries.codes, self.folded.codes, self.inverse, start, stop, first_tile, count)
         scales = queries.scales[start:stop]
-        top = torch.zeros(stop - start, k, dtype=torch.float64, device=self.device)  # the best scores so far, falling
+        top = torch.zeros(stop - start, k, dtype=torch.float64, device=self.device)  # best scores so far, descending
         hits = []
         pending = torch.arange(stop - start, device=self.device)  # queries that may find more
         size = _FIRST_TILES
@@ -170,7 +172,7 @@ class _Block:
             for rows, some in zip(pending.split(step), numbers.split(step), strict=True):
                 hits.append(_improve(top, rows, scores_in_tiles(rows + start, some, *exact), some))
             bounds[pending[:, None], chosen] = -1.0
-            # No tile that is left has a higher bound than the last of the chosen ones.
+            # No remaining tile has a higher bound than the last chosen one.
             pending = pending[(values[:, -1:] >= _least(top[pending], scales[pending]))[:, 0] & (size < count)]
             size *= 2
         rows, scores, positions = (torch.cat(parts) for parts in zip(*hits, strict=True))
@@ -188,7 +190,7 @@ class _Block:
         padded = -(-len(rows) // TILE) * TILE
         codes = torch.zeros(padded, width, dtype=torch.int8, device=device)
         scales = torch.ones(padded, device=device)
-        step = (1 << 27) // width  # half a gigabyte while they are whole numbers
+        step = (1 << 27) // width  # half a gigabyte as int32
         for begin in range(0, len(rows), step):
             end = min(begin + step, len(rows))
             first, last = int(rows.offsets[begin]), int(rows.offsets[end])
@@ -208,28 +210,28 @@ class _Block:
 
 
 def _largest_sum(values: torch.Tensor, lengths: torch.Tensor) -> int:
-    """Of the values of a row; rows have so many values each."""
+    """The largest sum of a row's values, for rows of these lengths."""
     sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
     ends = lengths.cumsum(0)
     return int((sums[ends] - sums[ends - lengths]).max())
 
 
 def _bound_bytes(device: torch.device) -> int:
-    """An eighth of the free memory at most."""
+    """At most an eighth of the free memory."""
     return min(_BOUND_BYTES, torch.cuda.mem_get_info(device)[0] // 8) if device.type == "cuda" else _BOUND_BYTES
 
 
 def _least(top: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """(queries, 1) float32: bounds below this one cannot reach the k-th best score, nor tie with it."""
+    """(queries, 1) float32: tiles with lower bounds cannot reach the k-th best score, nor tie with it."""
     return (top[:, -1].sqrt().float() * _MARGIN / scales).clamp(min=1e-30)[:, None]
 
 
 def _improve(
     top: torch.Tensor, rows: torch.Tensor, scores: torch.Tensor, tiles: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Merge the scores (rows, tiles, TILE) of some rows into `top`; (hits,) rows, scores, positions of the best.
+    """Merge the scores (rows, tiles, TILE) of some rows into `top`; returns each hit's row, score, position: (hits,).
 
-    Whatever is among the best in the end is a hit of its round, ties included.
+    Every candidate among the final best, ties included, is a hit in its round.
     """
     k, scores = top.shape[1], scores.flatten(1)
     new = scores.topk(min(k, scores.shape[1])).values
@@ -242,7 +244,7 @@ def _improve(
 def _best(
     rows: torch.Tensor, scores: torch.Tensor, ids: torch.Tensor, queries: int, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first k hits of each query: by falling score, then by rising id."""
+    """The first k hits of each query, by descending score, then by ascending id."""
     order = ids.argsort(stable=True)
     order = order[scores[order].argsort(descending=True, stable=True)]
     order = order[rows[order].argsort(stable=True)]
@@ -258,7 +260,7 @@ def _best(
 
 
 def _fold_columns(rows: Rows, terms: int, width: int) -> np.ndarray:
-    """(terms,) int64: the column of each term; the rare ones are dealt out so that all columns get the like of them."""
+    """(terms,) int64: the column of each term. Rare terms are dealt out in turn, so that columns are balanced."""
     order = np.argsort(-np.bincount(rows.terms, minlength=terms), kind="stable")
     columns, exact = np.empty(terms, np.int64), width // _EXACT_PART
     columns[order[:exact]] = np.arange(min(exact, terms))

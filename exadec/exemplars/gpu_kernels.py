@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 
 TILE = 128
-"""Candidates that are bounded together."""
+"""Candidates that share one bound."""
 _CHUNK = 32
-"""Terms of a query that are compared at once with one term of each candidate of a tile."""
+"""Terms of a query compared at once with one term of each candidate of a tile."""
 
 
 def tile_bounds(
@@ -24,7 +24,7 @@ def tile_bounds(
     first_tile: int,
     tiles: int,
 ) -> torch.Tensor:
-    """(queries, tiles) float32: the largest product of each query with a candidate of the tile, times `inverse`."""
+    """(queries, tiles) float32: the largest dot product of each query with a candidate of the tile, times `inverse`."""
     bounds = torch.empty(stop - start, tiles, device=queries.device)
 
     def grid(meta: dict[str, int]) -> tuple[int]:
@@ -40,7 +40,7 @@ def tile_bounds(
 def scores_in_tiles(rows: torch.Tensor, tiles: torch.Tensor, *exact: Any) -> torch.Tensor:
     """(queries, tiles, TILE) float64: exact scores of query rows[i] with the candidates of tiles[i, j].
 
-    A score is 0 where the two may not meet. A tile of -1 is left out: its scores are 0.
+    A score is 0 if the query may not find the candidate. A tile of -1 is skipped: its scores are 0.
     """
     scores = torch.zeros(*tiles.shape, TILE, dtype=torch.float64, device=rows.device)
     if tiles.numel():
@@ -56,7 +56,7 @@ def _tile_bounds(
     queries, candidates, inverse, bounds, query_count, tiles, columns,
     tile: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, together: tl.constexpr,
 ):  # fmt: skip
-    # Programs that run at the same time share queries and candidates, so that both come out of the cache.
+    # Programs that run at the same time share queries and candidates, so that both are read from the cache.
     program = tl.program_id(0)
     row_blocks = tl.cdiv(query_count, rows)
     width = together * row_blocks

@@ -1,6 +1,6 @@
-"""An index in a folder: a manifest, and files that are written once and never changed.
+"""An index in a folder: a manifest, and immutable files.
 
-In: a `State`, or a folder. Out: the folder, which holds the old state or the new one, or the `State` that it holds.
+In: a `State`, or a folder. Out: the folder, with the old state or the new one, or the `State` in it.
 """
 
 import json
@@ -22,13 +22,13 @@ from exadec.files import flush, replacing
 Split = Callable[[str], list[str]]
 FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
 _FILE = re.compile(r"\d{6,}[.\w]*\.npy")
-"""The names of an index's files begin with the number of the change that wrote them, so that none is written twice."""
+"""File names begin with the number of the change that wrote them, so that no file is written twice."""
 _READ = ("words", "word_weights", "columns", "ids", "deleted")
-"""Files that are read when an index is opened. The others, which are larger, are mapped."""
+"""Files that are read when an index is opened. The others, which are larger, are memory-mapped."""
 
 
 def holds_other_files(folder: Path) -> bool:
-    """Whether something is there that is no part of an index."""
+    """Whether the folder holds anything that is not part of an index."""
     return folder.is_file() or not all(_FILE.fullmatch(path.name) for path in folder.glob("[!.]*"))
 
 
@@ -49,7 +49,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_state(folder: Path, manifest: dict[str, Any], split: Split) -> State:
-    """The state that a manifest lists. Small files are checked by their content, mapped ones by their size."""
+    """The state that a manifest describes. Small files are checked by content, mapped ones by size."""
     for name, facts in manifest["files"].items():
         path, read = folder / name, name.split(".")[-2] in _READ
         size = path.stat().st_size if path.is_file() else -1
@@ -64,7 +64,7 @@ def read_state(folder: Path, manifest: dict[str, Any], split: Split) -> State:
 
 
 def _read_segment(folder: Path, name: str, bag: BagOfWords) -> Segment:
-    """A segment, all its texts alive; the bag learns the words that it brought."""
+    """A segment with all its texts alive. The words it introduced are added to the bag."""
 
     def load(part: str) -> np.ndarray:
         return _load(folder / f"{name}.{part}.npy")
@@ -81,14 +81,14 @@ def _read_segment(folder: Path, name: str, bag: BagOfWords) -> Segment:
 
 def _load(path: Path) -> np.ndarray:
     try:
-        # Nobody writes to it, nor would that reach the file; but the kernel is compiled for writeable arrays.
+        # The kernel is compiled for writable arrays, so map it copy-on-write. Nothing writes to it.
         return np.asarray(np.load(path, mmap_mode="c"))
     except ValueError:
         raise InputError(f"{path}: this file is damaged; delete the folder and build the index again.") from None
 
 
 def write_state(folder: Path, state: State, facts: dict[str, Any], known: dict[str, Any]) -> tuple[State, Any]:
-    """Write what the folder lacks, the manifest last; `known` are the files of segments that have names."""
+    """Write the files that the folder lacks, then the manifest; `known` are the files of segments already written."""
     change, words = f"{facts['generation']:06}", list(state.bag.columns)
     kept = {segment.name for segment in state.segments}
     files = {name: known[name] for name in known if name.rsplit(".", 2)[0] in kept}
@@ -115,7 +115,7 @@ def write_state(folder: Path, state: State, facts: dict[str, Any], known: dict[s
 
 
 def _parts(segment: Segment, words: list[str], weights: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays that a segment is kept as, by the names of their files; `words` are those that it brought."""
+    """The arrays of a segment, by file name; `words` are the words it introduced."""
     candidates, rows = segment.candidates, segment.candidates.rows
     return {
         "words": np.frombuffer(json.dumps(words).encode(), np.uint8),
@@ -134,7 +134,7 @@ def _parts(segment: Segment, words: list[str], weights: np.ndarray) -> dict[str,
 
 
 def sweep(folder: Path) -> None:
-    """Remove files that were written in vain, or are not needed any more."""
+    """Remove files that the manifest does not list: left over from failed or earlier changes."""
     listed = read_manifest(folder)["files"] if (folder / MANIFEST).exists() else {}
     for path in folder.iterdir():
         if _FILE.fullmatch(path.name) and path.name not in listed:

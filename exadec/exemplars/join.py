@@ -1,6 +1,6 @@
 """Exact top-k cosine join of bag-of-words rows.
 
-In: `Rows` of queries, `Candidates`, and who may find whom. Out: `Neighbours`: each query's most similar candidates.
+In: `Rows` of queries, `Candidates`, and `Allowed`: who may find whom. Out: `Neighbours`: the most similar candidates.
 """
 
 import os
@@ -22,19 +22,19 @@ from exadec.exemplars.candidates import BLOCK, Candidates, Unarranged, query_fac
 Device = Literal["auto", "cpu", "cuda"]
 
 CHUNK = 16_384
-"""Queries between two entries in a ledger: some seconds of work."""
+"""Queries between two entries in a ledger: a few seconds of work."""
 _QUERIES = 64
-"""Queries that pass over the candidates together: each block of candidates is read from memory once for all of them."""
+"""Queries searched together, so that each block of candidates is read from memory once for all of them."""
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The best candidates of each query, by falling score; candidates of equal score by rising id."""
+    """The best candidates of each query, by descending score, then by ascending id."""
 
     ids: np.ndarray
-    """(Q, k) int64; -1 where there are no more: a candidate that shares no term is never a neighbour"""
+    """(Q, k) int64; -1 for no more: a candidate that shares no term is never a neighbour"""
     scores: np.ndarray
-    """(Q, k) float64: dot² / ‖candidate‖², one correctly rounded quotient of whole numbers, so that ties are ties"""
+    """(Q, k) float64: dot² / ‖candidate‖², a correctly rounded quotient of integers, so that ties are exact"""
 
     @staticmethod
     def none(queries: int, k: int) -> "Neighbours":
@@ -42,7 +42,7 @@ class Neighbours:
 
     @staticmethod
     def merge(parts: Sequence["Neighbours"]) -> "Neighbours":
-        """The best of several searches over different candidates, in whatever order they come."""
+        """The best of several searches over different candidates, in any order."""
         k = parts[0].ids.shape[1]
         ids = np.concatenate([part.ids for part in parts], axis=1)
         scores = np.concatenate([part.scores for part in parts], axis=1)
@@ -50,22 +50,22 @@ class Neighbours:
         return Neighbours(np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1))
 
     def similarities(self, squares: np.ndarray) -> np.ndarray:
-        """(Q, k) float32 cosines; `squares` are those of the queries."""
+        """(Q, k) float32 cosines; `squares` are the queries' squared norms."""
         return np.sqrt(self.scores / np.maximum(squares, 1)[:, None]).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Who may find whom."""
+    """Which query may find which candidate."""
 
     query_keys: np.ndarray
     """(rules, Q) int64"""
     candidate_keys: np.ndarray
-    """(rules, N) int64: a query does not find a candidate with which it has a key of any rule in common"""
+    """(rules, N) int64: a query does not find a candidate that has the same key under any rule"""
     alive: np.ndarray
-    """(N,) bool: False for candidates that nobody may find"""
+    """(N,) bool: False for candidates that no query may find"""
     query_ranges: np.ndarray
-    """(Q, 2) int64: the candidates, from begin to end, that a query may find"""
+    """(Q, 2) int64: the range of candidates, begin to end, that a query may find"""
 
     @staticmethod
     def all(queries: int, candidates: int) -> "Allowed":
@@ -83,10 +83,10 @@ class Allowed:
 
 
 class Ledger:
-    """What is done of a join, in a folder: a join that was killed goes on where it was."""
+    """The finished part of a join, in a folder: a join that was killed resumes where it stopped."""
 
     def __init__(self, folder: Path, key: str, queries: int, k: int):
-        """Open the ledger of this very join, or begin one; `key` is everything that the answers depend on."""
+        """Open the ledger of this join, or start one; `key` stands for everything that the results depend on."""
         job = f"{key} {queries} {k}\n"
         files = {
             "ids": (np.int64, (queries, k)),
@@ -106,12 +106,12 @@ class Ledger:
         if mode == "w+":
             arrays["ids"][:] = -1
             arrays["ids"].flush()
-            (folder / "job").write_text(job)  # last: without it, what is here counts for nothing
+            (folder / "job").write_text(job)  # last: without it, the folder is ignored
         self.done, self._arrays = arrays["done"], arrays
         self.found = Neighbours(arrays["ids"], arrays["scores"])
 
     def check_off(self, number: int) -> None:
-        """A chunk is done: its answers reach the disk before the mark does."""
+        """Mark a chunk as done, after flushing its results to disk."""
         self._arrays["ids"].flush()
         self._arrays["scores"].flush()
         self.done[number] = True
@@ -129,7 +129,7 @@ def join(
 ) -> Neighbours:
     """The `k` best candidates of every query: the same on a CPU, on a GPU, and after an interruption.
 
-    With a ledger, queries that it has the answers of are not searched for again. Told of progress: done, of how many.
+    Queries whose results are in the ledger are not searched again. `report` is called with queries done and total.
     """
     device = choose_device(device)
     find: Callable[[Rows, Allowed], Neighbours]
@@ -156,12 +156,12 @@ def join(
 
 
 def choose_device(device: str) -> Literal["cpu", "cuda"]:
-    """`auto` is the GPU where there is one."""
+    """`auto` is the GPU if there is one."""
     if device not in get_args(Device):
         raise InputError(f"unknown device {device!r}; the devices are {', '.join(get_args(Device))}.")
     if device == "cpu":
         return "cpu"
-    import torch  # seconds; whoever says cpu is spared them
+    import torch  # takes seconds, which `cpu` does not need
 
     if not torch.cuda.is_available():
         if device == "cuda":
@@ -196,18 +196,18 @@ def search(
     report: Callable[[int], None] = lambda done: None,
     threads: int | None = None,
 ) -> Neighbours:
-    """The neighbours of the queries `numbers`, with all cores or so many threads. Other rows stay empty."""
+    """The neighbours of the queries `numbers`, with `threads` threads or all cores. Other queries' rows stay empty."""
     from exadec.exemplars.kernels import search_rows  # numba, which takes a second to load
 
     found = Neighbours.none(len(queries), k)
     candidate_arrays = candidates.arrays()
-    kind = screening_type(queries, candidates)
+    dtype = screening_type(queries, candidates)
     factors = query_factors(queries, candidates.weights)
 
     def work(block: np.ndarray) -> int:
         begin, end = allowed.query_ranges[block[0]]
         search_rows(
-            block, begin, end, queries.offsets, queries.terms, factors, np.empty(BLOCK, kind), *candidate_arrays,
+            block, begin, end, queries.offsets, queries.terms, factors, np.empty(BLOCK, dtype), *candidate_arrays,
             allowed.query_keys, allowed.candidate_keys, allowed.alive, found.ids, found.scores,
         )  # fmt: skip
         return len(block)
@@ -221,13 +221,13 @@ def search(
 
 
 def screening_type(queries: Rows, candidates: Candidates) -> type:
-    """What the sums of a search fit into: 16 bits are enough for counts of words in sentences, and twice as fast."""
-    largest = float(queries.squares.max(initial=0)) * candidates.largest_square  # Cauchy and Schwarz
+    """The dtype for the sums of a search. 16 bits suffice for word counts of sentences, and are twice as fast."""
+    largest = float(queries.squares.max(initial=0)) * candidates.largest_square  # Cauchy-Schwarz
     return np.int16 if largest < 32767**2 else np.float32
 
 
 def _blocks(numbers: np.ndarray, ranges: np.ndarray) -> Iterator[np.ndarray]:
-    """Queries that search the same range, so many at a time."""
+    """Blocks of queries that search the same range."""
     order = numbers[order_by_range(ranges[numbers])]
     changes = np.flatnonzero((np.diff(ranges[order], axis=0) != 0).any(axis=1)) + 1
     for same in np.split(order, changes):
@@ -236,5 +236,5 @@ def _blocks(numbers: np.ndarray, ranges: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def order_by_range(ranges: np.ndarray) -> np.ndarray:
-    """(Q,) int64: the queries in an order in which those that search the same candidates are neighbours."""
+    """(Q,) int64: the queries ordered so that those that search the same candidates are adjacent."""
     return np.lexsort((ranges[:, 1], ranges[:, 0]))

@@ -8,17 +8,17 @@ import numpy as np
 
 _ALMOST_NOTHING = np.float32(1e-30)
 _PART = 256
-"""Of a block in which something reaches the threshold, so many candidates are looked through one by one."""
+"""If a block of candidates may reach the threshold, it is checked in parts of this size."""
 
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _set_eight(sums, columns, skip, which, factors):
-    """sums = eight head columns, each times its factor. Written out, so that it becomes vector code."""
+    """sums = eight head columns, each times its factor. Unrolled by hand, so that it compiles to vector code."""
     a, b, c, d = columns[which[0]][skip:], columns[which[1]][skip:], columns[which[2]][skip:], columns[which[3]][skip:]
     e, f, g, h = columns[which[4]][skip:], columns[which[5]][skip:], columns[which[6]][skip:], columns[which[7]][skip:]
     fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
     fe, ff, fg, fh = factors[4], factors[5], factors[6], factors[7]
-    narrow = sums.dtype.type  # products of 16 bits are done sixteen at a time, but numba would make them 64 bits wide
+    narrow = sums.dtype.type  # 16-bit products run sixteen at a time, but numba would widen them to 64 bits
     for i in range(sums.shape[0]):
         left = narrow(fa * a[i]) + narrow(fb * b[i]) + narrow(fc * c[i]) + narrow(fd * d[i])
         right = narrow(fe * e[i]) + narrow(ff * f[i]) + narrow(fg * g[i]) + narrow(fh * h[i])
@@ -37,7 +37,7 @@ def _add_four(sums, columns, skip, which, factors):
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def _any_reaches(sums, norms, threshold):
-    hits = np.float32(0)  # a sum of floats becomes vector code where `any` and `max` do not
+    hits = np.float32(0)  # a float sum compiles to vector code; `any` and `max` do not
     for i in range(sums.shape[0]):
         hits += np.float32(np.float32(sums[i]) >= threshold * norms[i])
     return hits > 0
@@ -45,7 +45,7 @@ def _any_reaches(sums, norms, threshold):
 
 @numba.njit(nogil=True, cache=True)
 def _dot(a_terms, a_factors, b_terms, b_counts):
-    """Exact product of two rows whose terms ascend."""
+    """Exact dot product of two rows with ascending terms."""
     i, j, dot = 0, 0, np.int64(0)
     while i < a_terms.shape[0] and j < b_terms.shape[0]:
         if a_terms[i] == b_terms[j]:
@@ -61,7 +61,7 @@ def _dot(a_terms, a_factors, b_terms, b_counts):
 
 @numba.njit(nogil=True, cache=True)
 def _insert(ids, scores, number, score):
-    """Put a candidate into a list that is ordered by falling score, then by rising id."""
+    """Insert a candidate into a list ordered by descending score, then by ascending id."""
     place = ids.shape[0] - 1
     if ids[place] >= 0 and (scores[place] > score or (scores[place] == score and ids[place] < number)):
         return
@@ -80,7 +80,7 @@ def _settle(
     sums, low, n, threshold, margin, query_offsets, query_terms, query_factors,
     offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive, ids, scores,
 ):  # fmt: skip
-    """Compute exactly what reaches the threshold among the candidates from `low` on; returns the new threshold."""
+    """Score exactly the candidates from `low` on that reach the threshold; returns the new threshold."""
     first, last = query_offsets[n], query_offsets[n + 1]
     for i in range(sums.shape[0]):
         c = low + i
@@ -104,11 +104,11 @@ def search_rows(
     offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids, longest,
     query_keys, candidate_keys, alive, ids, scores,
 ):  # fmt: skip
-    """Fill ids[n], scores[n] for each query n of `numbers` with the best of the candidates begin to end.
+    """Fill ids[n], scores[n] for each query n of `numbers` with the best of the candidates `begin` to `end`.
 
-    Sums are screened in the type of `buffer`, which has room for a block of them: what reaches the threshold, less a
-    margin for rounding, is computed again in whole numbers. So the result is exact whatever the screening rounds, and
-    nearly all the work is the screening.
+    Candidates are first screened with sums in the dtype of `buffer`, which holds one block. Those that reach the
+    threshold, less a margin for rounding, are scored again in integers. So the result is exact however the screening
+    rounds, and nearly all the work is the screening.
     """
     count, heads, size = numbers.shape[0], head.shape[1] - 1, head.shape[2]  # the last head column is all zero
     which = np.full((count, heads + 12), heads, np.int64)
@@ -149,7 +149,7 @@ def search_rows(
             for more in range(8, used[q], 4):
                 _add_four(sums, columns, skip, which[q, more:], factors[q, more:])
             for entry in range(bounds[q], bounds[q + 1]):
-                row = next_rows[entry]  # most lists have nothing in a block: to see that, no list is touched
+                row = next_rows[entry]  # most lists have nothing in a block; this checks without touching the list
                 if row < high:
                     cursor, factor = cursors[entry], tail_factors[entry]
                     while row < high:
@@ -172,7 +172,7 @@ def search_rows(
 
 @numba.njit(nogil=True, cache=True)
 def dot_pairs(query_offsets, query_terms, query_factors, offsets, terms, counts, chosen, dots):
-    """dots[i] = the product of query i with row chosen[i]; 0 where that is negative."""
+    """dots[i] = dot product of query i with row chosen[i]; 0 if chosen[i] is negative."""
     for i in range(chosen.shape[0]):
         if chosen[i] >= 0:
             a, b = query_offsets[i], query_offsets[i + 1]

@@ -64,12 +64,12 @@ def retrieve(
     device: Device = "auto",
     cluster: str | None = None,
 ) -> ExemplarMap:
-    """Make the exemplar map of a corpus, or open it when neither the corpus nor the policy has changed.
+    """Make the exemplar map of a corpus, or open it if neither the corpus nor the policy has changed.
 
-    Where it is made (a CPU, a GPU, the Ray cluster at an address) makes no difference to it. A join that was killed
-    goes on where it was.
+    The map is the same wherever it is made: on a CPU, on a GPU, or on the Ray cluster at an address. A join that was
+    killed resumes where it stopped.
     """
-    find_policy(config)  # refuses an unknown one before any work
+    find_policy(config)  # raises for an unknown policy before any work
     folder = exemplar_folder(corpus, config)
     facts: dict[str, Any] = {"corpus": corpus.hash, "config": asdict(config)}
     if config.given is not None:
@@ -88,7 +88,7 @@ def retrieve(
 
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
-    """Beside the corpus; each policy has a folder of its own, so that runs keep what they were trained with."""
+    """Beside the corpus. Each policy has its own folder, so that runs keep the exemplars they were trained with."""
     choices: Any = asdict(config)
     if _excludes_by_ids(corpus, config):
         choices = [choices, "same ids"]
@@ -106,7 +106,7 @@ def _excludes_by_ids(corpus: Corpus, config: ExemplarConfig) -> bool:
 
 
 def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
-    """An existing map, refused when it was made from another corpus."""
+    """Open an existing map; an error if it was made from another corpus."""
     exemplars = ExemplarMap(folder)
     if exemplars.manifest["corpus"] != corpus.hash:
         raise InputError(f"{folder}: these exemplars were retrieved from another corpus; run `exadec retrieve` again.")
@@ -114,7 +114,7 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
-    """The index of the training sources. New text needs it; it is built at its first use, and kept."""
+    """The index of the training sources, for new text. It is built at its first use and kept."""
     index = _find_index(corpus, config)
     if index is None:
         counts = open_counts(corpus, config.features)
@@ -126,7 +126,7 @@ def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
 
 
 def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
-    """The index of this corpus; None when there is none or it is of another."""
+    """The index of this corpus; None if there is none or it belongs to another corpus."""
     folder = _index_folder(corpus, config)
     if not folder.exists():
         return None

@@ -1,4 +1,4 @@
-"""Exemplars for texts that are not part of a corpus.
+"""Exemplars for new texts, outside any corpus.
 
 In: sources, and the corpus and `exemplars` section of a run. Out: for each source a training instance, or none.
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """What was found for a source."""
+    """The result for one source."""
 
     number: int | None
     """The training instance whose target is the exemplar; None for none."""
@@ -32,12 +32,12 @@ class Found(NamedTuple):
 
 
 class Retriever:
-    """Finds exemplars for new texts as the run's policy found them for the corpus.
+    """Finds exemplars for new texts the way the run's policy found them for the corpus.
 
-    New text follows `policy` (`nearest`, `sample`, `random`), `neighbours`, `weighting`, `features`, `group` and
-    `exclude_same_source`. Three things it cannot follow, and the log says so once: `shuffled`, `oracle` and `given`
-    need the corpus' own instances, so that the nearest is taken; `group: only` needs a group, and without one all
-    instances are searched. `exclude_same_target` has nothing to compare: the target is still to be written.
+    These settings apply to new text: `policy` (`nearest`, `sample`, `random`), `neighbours`, `weighting`, `features`,
+    `group` and `exclude_same_source`. The policies `shuffled`, `oracle` and `given` need instances of the corpus, so
+    new text gets the nearest exemplar instead. `group: only` without a group searches all instances. The log says so
+    once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
     def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
@@ -54,10 +54,10 @@ class Retriever:
         self._told_of_groups = False
 
     def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
-        """For each source a training instance. What is found does not depend on the other sources.
+        """Find a training instance for each source, independently of the other sources.
 
-        With a group, only that group's instances are searched: a house's own texts. Where the run has
-        `group: prefer`, a source that resembles none of these searches all.
+        With a group, only that group's instances are searched. If the run has `group: prefer`, a source that resembles
+        none of them searches all instances.
         """
         among = None if group is None else self._members(group)
         if group is None and self.config.group == "only" and not self._told_of_groups:
@@ -82,7 +82,7 @@ class Retriever:
         return members
 
     def _same_source(self, source: str) -> np.ndarray:
-        """The training instances that this source may not have: the model reads their own source as the same."""
+        """The training instances excluded for this source, because the model reads the same ids for theirs."""
         if not self.config.exclude_same_source:
             return np.zeros(0, np.int64)
         pieces = self.corpus.segmenter.segment(" ".join(source.split()))[: self.corpus.config.max_source]

@@ -1,6 +1,6 @@
 """The parts of an index: texts that were added or merged together.
 
-In: counted rows and their ids; queries. Out: `Segment`s to search, merged when they become many, and a `State`.
+In: counted rows and their ids; queries. Out: `Segment`s to search, merged when there are too many, and a `State`.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from exadec.exemplars.candidates import BLOCK, Candidates, over_own_terms, over_
 from exadec.exemplars.join import Allowed, Neighbours, screening_type, search
 
 _RATIO = 4
-"""A segment has more than so many times the texts of the next one: segments stay few, and texts are seldom copied."""
+"""A segment has more than this many times the texts of the next one: segments stay few, and texts are seldom copied."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Texts that were added or merged together. It numbers terms for itself, so that one of few texts is small."""
+    """Texts that were added or merged together. It numbers its own terms, so that a segment of few texts is small."""
 
     first_column: int
-    """The index's columns from here to the next segment's first are of words that no segment before this one had"""
+    """The index's columns from here to the next segment's first belong to words that this segment introduced"""
     columns: np.ndarray
     """(terms,) int32, ascending: the index's column of each term of this segment"""
     candidates: Candidates
-    """Their ids ascend, and are above those of the segments before this one"""
+    """Their ids ascend, and are above those of earlier segments"""
     alive: np.ndarray
-    """(N,) bool: False for what was deleted"""
+    """(N,) bool: False for deleted texts"""
     name: str = ""
-    """How the names of its files begin; empty when it has none"""
+    """Prefix of its file names; empty if it has no files"""
 
     @staticmethod
     def arrange(bag: BagOfWords, rows: Rows, ids: np.ndarray, first_column: int) -> "Segment":
-        """Of rows over the columns of the bag."""
+        """A segment of rows over the columns of the bag."""
         columns, own = over_own_terms(rows)
         candidates = Candidates.arrange(own, bag.weights[columns], ids)
         return Segment(first_column, columns, candidates, np.ones(len(rows), bool))
@@ -42,7 +42,7 @@ class Segment:
         return replace(self, alive=self.alive & ~np.isin(self.candidates.ids, ids))
 
     def search(self, queries: Rows, k: int, among: np.ndarray | None) -> Neighbours:
-        """The best, of all or `among` some (ids,), for queries over the columns of the index."""
+        """The k best texts, of all or `among` some (ids,), for queries over the columns of the index."""
         if not len(self.columns):
             return Neighbours.none(len(queries), k)
         alive = self.alive if among is None else self.alive & among[self.candidates.ids]
@@ -53,7 +53,7 @@ class Segment:
         return search(queries, self.candidates, k, allowed, np.flatnonzero(np.diff(queries.offsets)))
 
     def _search_one(self, query: Rows, k: int, alive: np.ndarray) -> Neighbours:
-        """In this thread: for one query, what `join.search` prepares for many would take longer than the search."""
+        """Search in this thread: for one query, the preparations of `join.search` would take longer than the search."""
         from exadec.exemplars.kernels import search_rows  # numba, which takes a second to load
 
         found, candidates = Neighbours.none(1, k), self.candidates
@@ -70,7 +70,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class State:
-    """All that a search reads. A change makes another state, so that a search under way never sees half a change."""
+    """Everything that a search reads. A change creates a new state, so that a search never sees half a change."""
 
     bag: BagOfWords
     segments: tuple[Segment, ...]
@@ -78,7 +78,7 @@ class State:
 
 
 def live_rows(segments: Sequence[Segment]) -> tuple[Rows, np.ndarray]:
-    """What is not deleted: rows over the columns of the index, and (N,) their ids."""
+    """The rows that are not deleted, over the columns of the index, and (N,) their ids."""
     parts = [segment.candidates.rows.take(np.flatnonzero(segment.alive)) for segment in segments]
     rows = Rows(
         offsets=np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.offsets) for part in parts]))]),

@@ -1,6 +1,6 @@
 """Padded tensors.
 
-In: id sequences of some instances. Out: a `Batch`, in which each instance's unknown words have ids of their own.
+In: id sequences of some instances. Out: a `Batch`, in which unknown words are numbered for each instance separately.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Instance:
 
 
 def collate(instances: Sequence[Instance], vocabulary_size: int, copy_exemplar: bool) -> Batch:
-    """Pad instances into a batch. `copy_exemplar`: the exemplar's words can be copied as well as the source's."""
+    """Pad instances into a batch. With `copy_exemplar`, the exemplar's words can be copied as well as the source's."""
     texts = zip(*((instance.source, instance.exemplar, instance.target) for instance in instances), strict=True)
     sources, exemplars, targets = (_flatten(rows) for rows in texts)
     local = LocalWords.find([sources, exemplars] if copy_exemplar else [sources], vocabulary_size)

@@ -14,7 +14,7 @@ from exadec.exemplars.retrieve import ExemplarMap
 from exadec.loading.batch import Batch, Instance, collate
 
 _POOL = 50
-"""So many batches are sorted by length together: little padding, and still a random order."""
+"""Batches that are sorted by length together: little padding, and the order is still random."""
 
 
 class Loader:
@@ -41,14 +41,14 @@ class Loader:
         )
 
     def batch(self, indices: np.ndarray) -> Batch:
-        """An index of -1 stands for a row without a single word to write, as it does in a `ResidentLoader`."""
+        """Collate these instances. An index of -1 gives a row without target words, as in `ResidentLoader`."""
         instances = [self.instance(int(i)) for i in indices.clip(0)]
         batch = collate(instances, self.vocabulary_size, self.copy_exemplar)
         batch.target_output[torch.from_numpy(indices < 0)] = PAD
         return batch
 
     def training_batches(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-        """Indices of each batch of an epoch: a pure function of its arguments, so that a run can be resumed."""
+        """The indices of each batch of an epoch. A pure function of its arguments, so that a run can be resumed."""
         random = np.random.default_rng((seed, epoch))
         order = random.permutation(len(self))
         pool = batch_size * _POOL

@@ -1,6 +1,6 @@
-"""Batches that are put together on a GPU, from ids that lie in its memory.
+"""Batches collated on a GPU, from ids that stay in its memory.
 
-In: a `Loader`. Out: the same `Batch`es, with more padding, so that there are few different shapes.
+In: a `Loader`. Out: the same `Batch`es, with more padding, so that there are only a few shapes.
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ _ROUND = 8
 
 
 class Texts(NamedTuple):
-    """Sequences of ids in a GPU's memory."""
+    """Id sequences in GPU memory."""
 
     ids: torch.Tensor
-    """One text after another."""
+    """All texts, concatenated."""
     begins: torch.Tensor
-    """(N,): where the text of each instance begins."""
+    """(N,): where each instance's text begins."""
     lengths: torch.Tensor
     """(N,)"""
 
@@ -43,17 +43,17 @@ class Shape(NamedTuple):
 
 
 class ResidentLoader:
-    """All instances of a split on a GPU; a news corpus of 750,000 pairs takes 150 MB there."""
+    """All instances of a split in GPU memory. A news corpus of 750,000 pairs takes 150 MB."""
 
     def __init__(self, loader: Loader, device: torch.device):
         shown, targets = loader.exemplar_targets, loader.targets
-        # Behind all training targets lies the exemplar of instances that have none.
+        # After the last training target comes the exemplar of the instances that have none.
         number = np.where(loader.exemplar_index < 0, len(shown), loader.exemplar_index)
         lengths, begins = np.append(shown.lengths, 1)[number], shown.offsets[number]
         ids, sources = np.append(shown.ids, NONE), loader.sources
         unknown = Sequences(np.zeros(0, np.int64), np.zeros(len(sources) + 1, np.int64))
         if max(part.max(initial=0) for part in (sources.ids, ids, targets.ids)) >= loader.vocabulary_size:
-            # Each instance numbers unknown words for itself, so it needs an exemplar of its own.
+            # Each instance numbers unknown words separately, so each needs its own copy of its exemplar.
             exemplars = _take_rows(ids, begins, lengths)
             local = LocalWords.find([sources, exemplars] if loader.copy_exemplar else [sources], loader.vocabulary_size)
             sources, exemplars, targets = (local.relabel(text) for text in (sources, exemplars, targets))
@@ -66,7 +66,7 @@ class ResidentLoader:
         self._exemplars = Texts.load(ids, begins, lengths, device)
 
     def shape(self, indices: np.ndarray, batch_size: int) -> Shape:
-        """Room for these instances, and for as many more as a full batch has."""
+        """The shape that fits these instances, padded to a full batch."""
         longest = (
             self.source_lengths[indices].max(),
             self.exemplar_lengths[indices].max(),
@@ -75,14 +75,14 @@ class ResidentLoader:
         return Shape(batch_size, *(-(-int(length) // _ROUND) * _ROUND for length in longest))
 
     def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
-        """(B,) int64 on the device -> a batch, by one kernel. An index of -1 gives a row without a word to write."""
-        from exadec.loading.resident_kernels import gather  # Triton comes with torch where there is a GPU
+        """(B,) int64 on the device -> a batch, with one kernel. An index of -1 gives a row without target words."""
+        from exadec.loading.resident_kernels import gather  # imported late: only CUDA builds of torch have Triton
 
         sizes = (*shape[1:], self.most_unknown)
         return gather(indices, self._sources, self._exemplars, self._targets, self._unknown, sizes)
 
 
 def _take_rows(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> Sequences:
-    """The sequences that begin there, one after another."""
+    """Sequences given by their begins and lengths, concatenated."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return Sequences(ids[np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)

@@ -1,6 +1,6 @@
-"""A batch put together by one kernel, in Triton.
+"""Collating a batch with one kernel, in Triton.
 
-In: ids of whole corpora in the GPU's memory, the numbers of a batch's instances. Out: a `Batch`.
+In: the ids of a whole split in GPU memory, and the indices of a batch's instances. Out: a `Batch`.
 """
 
 import torch
@@ -15,9 +15,9 @@ from exadec.loading.resident import Texts
 def gather(
     indices: torch.Tensor, source: Texts, exemplar: Texts, target: Texts, unknown: Texts, sizes: tuple[int, ...]
 ) -> Batch:
-    """(B,) int64, -1 for rows without a word to write -> a batch whose texts are padded to `sizes`.
+    """(B,) int64, -1 for rows without target words -> a batch whose texts are padded to `sizes`.
 
-    The sizes are those of sources, exemplars, targets with their end symbol, and unknown words.
+    The sizes are for sources, exemplars, targets with their end symbol, and unknown words.
     """
     batch, new = len(indices), indices.new_empty
     sources, exemplars, outputs, words = (new(batch, size) for size in sizes)
@@ -31,7 +31,7 @@ def gather(
 
 @triton.jit
 def _take(ids, begins, lengths, index, out, size, row, pad, block: tl.constexpr):
-    """One text, cut to the room there is and padded; gives its length."""
+    """Copy one text, truncated or padded to `size`; returns its length."""
     places = tl.arange(0, block)
     begin, length = tl.load(begins + index), tl.minimum(tl.load(lengths + index), size)
     words = tl.load(ids + begin + places, mask=places < length, other=pad).to(tl.int64)

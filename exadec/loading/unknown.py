@@ -1,7 +1,7 @@
 """Words outside the vocabulary, numbered for each instance.
 
-In: id sequences; ids at or above the vocabulary's size number unknown words over the whole corpus. Out: the same, with
-unknown words numbered anew for each instance, so that a batch needs room for those of its own instances only.
+In: id sequences, in which ids at or above the vocabulary's size number unknown words over the whole corpus. Out: the
+same sequences, with unknown words numbered for each instance separately, so that a batch has only those of its own.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ class LocalWords:
     """The unknown words that each instance can copy."""
 
     words: Sequences
-    """Of each instance: the corpus's ids, in order of appearance. The n-th is vocabulary size + n in the instance."""
+    """The corpus ids of each instance's words, in order of appearance. The n-th gets the local id V + n."""
     vocabulary_size: int
     _keys: np.ndarray
-    """(all words,) int64, ascending: instance and corpus id as one number"""
+    """(all words,) int64, ascending: instance and corpus id combined into one key"""
     _local: np.ndarray
-    """(all words,) int64: the instance's id of each key"""
+    """(all words,) int64: the local id for each key"""
 
     @staticmethod
     def find(copyable: Sequence[Sequences], vocabulary_size: int) -> "LocalWords":
@@ -43,7 +43,7 @@ class LocalWords:
         return LocalWords(Sequences(words, offsets), vocabulary_size, keys, local)
 
     def relabel(self, texts: Sequences) -> Sequences:
-        """Ids of the corpus -> ids of each instance; a word that the instance cannot copy becomes UNK."""
+        """Corpus ids -> local ids; an unknown word that the instance cannot copy becomes UNK."""
         places, keys = _unknown_keys(texts, self.vocabulary_size)
         if not len(places):
             return texts
@@ -55,7 +55,7 @@ class LocalWords:
 
 
 def _unknown_keys(texts: Sequences, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where unknown words stand, and instance and id of each as one number: (words,) int64 each."""
+    """The positions of unknown words, and the key (instance and corpus id) of each: (words,) int64 each."""
     places = np.flatnonzero(np.asarray(texts.ids) >= vocabulary_size)
     instances = np.searchsorted(texts.offsets, places, side="right") - 1
     return places, (instances << 32) | texts.ids[places]

@@ -31,10 +31,10 @@ class Coefficients(nn.Module):
 
 
 class FactoredLinear(nn.Module):
-    """x -> U(λ ⊙ Vᵀx), for each gate its own U and V: equations 6 to 10, with rank-1 matrices Pᵢ = uᵢ ⊗ vᵢ.
+    """x -> U(λ ⊙ Vᵀx), with separate U and V for each gate: equations 6 to 10, with rank-1 matrices Pᵢ = uᵢ ⊗ vᵢ.
 
-    Within a batch every row has its own λ, yet U and V are shared, so this is two ordinary matrix products with an
-    element-wise scale between them.
+    Each row of a batch has its own λ, but all rows share U and V. So this is two ordinary matrix products with an
+    element-wise scaling between them.
     """
 
     def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
@@ -53,13 +53,13 @@ class FactoredLinear(nn.Module):
         return result.transpose(0, 1).unflatten(0, x.shape[:2])
 
     def materialize(self, lam: torch.Tensor) -> torch.Tensor:
-        """(B, G, outputs, inputs): P itself, for tests and for looking at. Nothing else calls this."""
+        """(B, G, outputs, inputs): P itself, for tests and inspection only."""
         lam = lam.expand(-1, len(self.U), -1)
         return torch.einsum("gro,bgr,gri->bgoi", self.U, lam, self.V)
 
 
 class UnconstrainedLinear(nn.Module):
-    """x -> (Σᵢ λᵢPᵢ)x with full matrices Pᵢ (equation 5): r times the parameters. For tests and ablation."""
+    """x -> (Σᵢ λᵢPᵢ)x with full matrices Pᵢ (equation 5): r times the parameters. For tests and ablations."""
 
     def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
         super().__init__()
@@ -89,10 +89,10 @@ class FixedLinear(nn.Module):
 
 
 class RecurrentCell(nn.Module):
-    """An Elman network, GRU or LSTM whose maps Q (of inputs), P (of the state) and bias may depend on λ.
+    """An Elman network, GRU or LSTM. Its input map Q, recurrent map P and bias may depend on λ.
 
-    Adaptive: Q and P are built from λ, and the bias is b = Bλ (footnote of section 3.1). Otherwise all three are plain
-    parameters.
+    If adaptive, Q and P are built from λ, and the bias is b = Bλ (footnote of section 3.1). Otherwise all three are
+    plain parameters.
     """
 
     def __init__(self, cell: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0):
@@ -119,7 +119,7 @@ class RecurrentCell(nn.Module):
         return torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
 
     def project(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
-        """The input's half of all time steps at once: (B, T, inputs) -> (B, T, G, D)."""
+        """The input half of the gates for all time steps at once: (B, T, inputs) -> (B, T, G, D)."""
         projected: torch.Tensor = self.Q(x, lam) + self.bias(lam)[:, None]
         return projected
 
@@ -132,7 +132,7 @@ class RecurrentCell(nn.Module):
 def _unit_vectors(count: int, size: int) -> torch.Tensor:
     """(count, size): unit vectors, orthogonal to one another as far as `size` allows.
 
-    At r = d, U and V are random orthogonal matrices, so P starts out as one whose singular values are |λᵢ|; with
-    ‖λ‖ = √d its Frobenius norm is that of an orthogonal matrix. Unit vectors keep that norm for any other r.
+    At r = d, U and V are random orthogonal matrices, so the singular values of P start out as |λᵢ|. With ‖λ‖ = √d its
+    Frobenius norm is that of an orthogonal matrix. Unit vectors keep that norm for any other r.
     """
     return functional.normalize(nn.init.orthogonal_(torch.empty(count, size)), dim=1)

@@ -11,16 +11,16 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Memory:
-    """What the decoder attends over and copies from: the source, and with AttExp the exemplar behind it."""
+    """What the decoder attends over and copies from: the source, followed by the exemplar with AttExp."""
 
     values: torch.Tensor
     """(B, M, C): encoded positions."""
     keys: torch.Tensor
-    """(B, M, D): the same, projected for attention."""
+    """(B, M, D): `values` projected for attention."""
     copy_keys: torch.Tensor | None
-    """(B, M, D): the same, projected for a copy attention of its own."""
+    """(B, M, D): `values` projected for a separate copy attention; None without one."""
     mask: torch.Tensor
-    """(B, M) bool: true where there is a word."""
+    """(B, M) bool: true at words, false at padding."""
     ids: torch.Tensor
     """(B, M): the words, in extended ids."""
     extended: int

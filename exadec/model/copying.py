@@ -15,16 +15,16 @@ from exadec.model.backends.reference import SMALLEST
 
 @dataclass(frozen=True)
 class Mixture:
-    """How one next-word distribution is put together; T is the number of time steps (1 while searching)."""
+    """The parts of next-word distributions, for T time steps, or for K hypotheses while searching."""
 
     vocabulary: torch.Tensor
     """(B, T, V): log-probabilities of generating."""
     log_generate: torch.Tensor | None
-    """(B, T): log of the gate; empty when there is no copying."""
+    """(B, T): log of the gate; None without copying."""
     log_copy: torch.Tensor | None
     """(B, T): log of one minus the gate."""
     weights: torch.Tensor | None
-    """(B, T, M): which position is copied, if one is."""
+    """(B, T, M): probability of each position, given that a word is copied."""
 
     def of_all(self, memory: Memory) -> torch.Tensor:
         """log p of every word: (B, T, X)."""
@@ -41,7 +41,7 @@ class Mixture:
 
 
 class AttentionCopy(nn.Module):
-    """See et al.: p_gen = σ(w·[context; state; input] + b); attention itself says which word is copied."""
+    """See et al.: p_gen = σ(w·[context; state; input] + b); the attention weights also choose the word to copy."""
 
     def __init__(self, context: int, hidden: int, inputs: int):
         super().__init__()

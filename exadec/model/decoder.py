@@ -1,6 +1,6 @@
 """The decoder: recurrent cell, attention, copying, softmax.
 
-In: a `Memory`, a first state, coefficients λ. Out: next-word distributions, for all steps at once or step by step.
+In: a `Memory`, an initial state, coefficients λ. Out: next-word distributions, for all steps at once or step by step.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ from exadec.model.embedding import Embedding
 
 @dataclass(frozen=True)
 class DecoderState:
-    """Everything a decoder knows of N = B·K hypotheses, K for each of the memory's B instances."""
+    """The decoder's state for N = B·K hypotheses, K for each of the memory's B instances."""
 
     recurrent: State
-    """(N, D) each: h, and what else the cell remembers."""
+    """(N, D) each: h, then the cell's other vectors."""
     attentional: torch.Tensor
     """(N, E): the previous attentional vector, for input feeding."""
     coefficients: torch.Tensor | None
-    """(N, 1 or G, R): λ; empty for a decoder that does not adapt."""
+    """(N, 1 or G, R): λ; None for a decoder that does not adapt."""
     memory: Memory
 
     def select(self, indices: torch.Tensor) -> "DecoderState":
-        """Hypotheses by row number, in groups of K for each instance in turn.
+        """Select hypotheses by row number: K for the first instance, then K for the second, and so on.
 
-        A hypothesis stays with its instance, so the memory is shared by its K hypotheses and never copied.
+        A hypothesis stays with its instance, so the K hypotheses share the memory and it is never copied.
         """
         assert len(indices) % len(self.memory.ids) == 0
         coefficients = None if self.coefficients is None else self.coefficients[indices]
@@ -48,7 +48,7 @@ class DecoderState:
 
 
 class Decoder(nn.Module):
-    """One layer, adaptive or not; the same attention, copying, output and dropout around either cell."""
+    """One recurrent layer, adaptive or not. Attention, copying, output and dropout are the same for both."""
 
     def __init__(self, config: ModelConfig, embedding: Embedding, values: int):
         super().__init__()
@@ -77,14 +77,17 @@ class Decoder(nn.Module):
         return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended)
 
     def start(self, memory: Memory, recurrent: State, lam: torch.Tensor | None) -> DecoderState:
-        """The state before the first word; a first attentional vector is zero."""
+        """The state before the first word; the initial attentional vector is zero."""
         attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.combine.out_features)
         return DecoderState(recurrent, attentional, lam, memory)
 
     def unroll(
         self, embedded: torch.Tensor, lam: torch.Tensor | None, backend: Backend = REFERENCE
     ) -> "Callable[[DecoderState], Steps]":
-        """All steps over known words (B, T, E), as far as they need no source: the rest waits for the first state."""
+        """Prepare all steps over known words (B, T, E).
+
+        Whatever does not depend on the source is computed here; the returned function does the rest.
+        """
         if self.input_feeding:
             return lambda state: self._unroll_fed(state, embedded)
         recurrence = backend.unroll(self.cell, embedded, lam)
@@ -98,7 +101,7 @@ class Decoder(nn.Module):
     def score(
         self, steps: "Steps", targets: torch.Tensor, memory: Memory, backend: Backend = REFERENCE
     ) -> torch.Tensor:
-        """log p of known targets, (B, T) -> (B, T). No distribution over the vocabulary is built."""
+        """log p of known targets, (B, T) -> (B, T), without building a distribution over the vocabulary."""
         weight, bias = self._softmax()
         known = torch.where(targets < len(weight), targets, UNK)
         generated = backend.log_probability(steps.attentional, weight, bias, known)
@@ -121,7 +124,7 @@ class Decoder(nn.Module):
         return self._mix(self._steps(attended, *grouped), state.memory), state
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
-        """With input feeding each step needs the attention of the one before: nothing can be done at once."""
+        """Step by step: with input feeding, each step needs the attention of the previous one."""
         rows: list[tuple[torch.Tensor, ...]] = []
         for vector in embedded.unbind(1):
             inputs, hidden, attended, state = self._advance(state, vector)
@@ -150,7 +153,7 @@ class Decoder(nn.Module):
         return weight, self.softmax_bias
 
     def _gate(self, steps: "Steps", memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logit of generating rather than copying (B, T), and which position is copied (B, T, M)."""
+        """The logit of generating rather than copying (B, T), and the copy weights (B, T, M)."""
         if isinstance(self.copy, SeparateCopy):
             gate, weights = self.copy(steps.attentional, steps.hidden, memory)
             return gate, weights
@@ -168,7 +171,7 @@ class Decoder(nn.Module):
 
 @dataclass(frozen=True)
 class Steps:
-    """What the distribution of each next word is made of; (B, T, ·), or (B, K, ·) while searching."""
+    """The inputs to each next-word distribution; (B, T, ·), or (B, K, ·) while searching."""
 
     attentional: torch.Tensor
     """After dropout."""

@@ -13,9 +13,9 @@ from exadec.model.backends.reference import REFERENCE, Backend
 
 
 class Embedding(nn.Module):
-    """A table whose rows may partly be fixed to given vectors (GloVe on WikiBio, appendix A.2).
+    """A table in which some rows may be frozen pretrained vectors (GloVe on WikiBio, appendix A.2).
 
-    `pretrained` is (V, E) with NaN rows for words that have no vector: those stay trainable.
+    `pretrained` is (V, E), with NaN rows for words that have no vector. Those rows stay trainable.
     """
 
     def __init__(self, size: int, dimension: int, pretrained: torch.Tensor | None = None, freeze: bool = False):

@@ -1,6 +1,6 @@
 """Residual bidirectional LSTM encoders (section 4.1, appendix A).
 
-In: embedded text, padded on the right. Out: one vector a position, and the last state of both directions.
+In: embedded text, padded on the right. Out: one vector per position, and the final state of both directions.
 """
 
 import torch
@@ -10,8 +10,8 @@ from exadec.model.backends.reference import REFERENCE, Backend
 
 
 def sequence_dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
-    """Variational dropout, one mask a sequence: (..., S, E) -> (..., 1, E), zeros and 1 / (1 - rate)."""
-    # A mask in bfloat16 would scale what is kept by a rounded factor.
+    """Variational dropout, one mask per sequence: (..., S, E) -> (..., 1, E), zeros and 1 / (1 - rate)."""
+    # In bfloat16 the factor 1 / (1 - rate) would be rounded.
     kept = torch.empty_like(x[..., :1, :], dtype=torch.promote_types(x.dtype, torch.float32))
     return kept.bernoulli_(1 - rate) / (1 - rate)
 
@@ -28,7 +28,7 @@ class Direction(nn.Module):
 class BiLstmEncoder(nn.Module):
     """Two independent stacks, one for each direction, concatenated at the top.
 
-    Layer l of a direction: x ← LSTM_l(dropout(x)) + x, where the residual needs input and output of equal size.
+    Layer l of a direction: x ← LSTM_l(dropout(x)) + x. The residual is left out where input and output sizes differ.
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int, dropout: float):
@@ -40,7 +40,7 @@ class BiLstmEncoder(nn.Module):
     def forward(
         self, x: torch.Tensor, lengths: torch.Tensor, backend: Backend = REFERENCE
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, S, E) -> positions (B, S, 2D) and the top layer's last hidden states, residual left out (B, 2D)."""
+        """(B, S, E) -> positions (B, S, 2D), and the top layer's final hidden states without the residual (B, 2D)."""
         x = x[None]  # both directions read it
         for layers in zip(self.forwards.layers, self.backwards.layers, strict=True):
             mask = None

@@ -22,7 +22,7 @@ from exadec.model.encoder import BiLstmEncoder
 
 
 class Seq2seq(nn.Module):
-    """Encoder-decoder with attention and copying; `adaptive` and `attend_exemplar` say what the exemplar does.
+    """Encoder-decoder with attention and copying; `adaptive` and `attend_exemplar` set how the exemplar is used.
 
     | model         | adaptive | attend_exemplar |
     |---------------|----------|-----------------|
@@ -69,14 +69,14 @@ class Seq2seq(nn.Module):
 
     @property
     def embedding(self) -> Embedding:
-        """The one table of source, exemplar and target; the decoder holds it, because it may be its softmax, too."""
+        """The table for source, exemplar and target. The decoder owns it: it may also be the softmax weights."""
         return self.decoder.embedding
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """log p(target | source, exemplar), word by word: (B, T); the caller masks padding.
 
-        For training. The exemplar and the target's words need nothing of the source, so the backend may read both at
-        the same time.
+        For training. Reading the exemplar and the target does not depend on the source, so the backend may overlap
+        it with reading the source.
         """
         texts = (batch.source, self._exemplar_ids(batch), batch.target_input)
         source, exemplar, target = self._embed(texts, self.backend)
@@ -103,7 +103,7 @@ class Seq2seq(nn.Module):
         return mixture.of_all(state.memory).flatten(0, 1), state
 
     def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
-        """How each next word comes about after `words` (B, T), the begin symbol first: attention and copy gate."""
+        """The parts of each next-word distribution (attention, copy gate) after `words` (B, T), begin symbol first."""
         return self.decoder.explain(state, words)
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
@@ -112,7 +112,7 @@ class Seq2seq(nn.Module):
         return self._read_exemplar(exemplar, batch.exemplar_lengths, REFERENCE)[0]
 
     def _embed(self, texts: Sequence[torch.Tensor], backend: Backend) -> list[torch.Tensor]:
-        """(B, S) -> (B, S, E) of each text. One lookup for all, so that the table's gradient is built once."""
+        """(B, S) -> (B, S, E) for each text, with a single lookup, so that the table's gradient is built once."""
         ids = torch.cat([text.flatten() for text in texts])
         vectors = self.embedding_dropout(self.embedding(ids, backend))
         parts = vectors.split([text.numel() for text in texts])
@@ -129,7 +129,7 @@ class Seq2seq(nn.Module):
         lam: torch.Tensor | None,
         exemplar_positions: torch.Tensor | None,
     ) -> DecoderState:
-        """The decoder's first state: tanh layers over the encoder's last states (B, 2D), and the memory."""
+        """The decoder's initial state: tanh layers over the encoder's final states (B, 2D), and the memory."""
         positions, last = encoded
         memory = self._remember(batch, positions, exemplar_positions)
         last = self.bridge_dropout(last)
@@ -151,7 +151,7 @@ class Seq2seq(nn.Module):
         return self.coefficients(a), positions
 
     def _remember(self, batch: Batch, positions: torch.Tensor, exemplar_positions: torch.Tensor | None) -> Memory:
-        """The source, and with AttExp the exemplar behind it, in one memory under one softmax."""
+        """One memory, under one softmax: the source, followed by the exemplar with AttExp."""
         extended = len(self.embedding.weight) + batch.unknown.shape[1]
         mask = _mask(batch.source_lengths, batch.source.shape[1])
         if self.exemplar_values is None:
@@ -167,7 +167,7 @@ def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def count_parameters(model: Seq2seq) -> dict[str, int]:
-    """How many numbers each part learns. `P and Q` and `bias` are the recurrent cell of the decoder (section 3.1)."""
+    """Trainable parameters of each part. `P and Q` and `bias` belong to the decoder's recurrent cell (section 3.1)."""
     decoder = model.decoder
     parts: dict[str, list[nn.Parameter]] = {
         "embeddings": list(model.embedding.parameters()),

@@ -1,6 +1,7 @@
 """Batched beam search.
 
-In: a `step` function and a first state with `select`; nothing else is known of the model. Out: n-best hypotheses.
+In: a `step` function and an initial state with `select`. Search knows nothing else about the model. Out: n-best
+hypotheses.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,12 +36,12 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """Wu et al. (2016), equation 14: ((5 + length) / 6)^α, the end symbol counted."""
+    """Wu et al. (2016), equation 14: ((5 + length) / 6)^α, where the length includes the end symbol."""
     return ((5 + length) / 6) ** alpha
 
 
 def repeats_ngram(words: torch.Tensor, n: int, size: int) -> torch.Tensor:
-    """Which next words would repeat an n-gram: (N, t) -> (N, size) bool. The begin symbol is part of no n-gram."""
+    """Which next words would repeat an n-gram: (N, t) -> (N, size) bool. N-grams exclude the begin symbol."""
     banned = torch.zeros(len(words), size, dtype=torch.bool, device=words.device)
     words = words[:, 1:]
     if words.shape[1] < n:
@@ -48,7 +49,7 @@ def repeats_ngram(words: torch.Tensor, n: int, size: int) -> torch.Tensor:
     windows = words.unfold(1, n, 1)  # (N, t - n + 1, n)
     prefix = words[:, words.shape[1] - n + 1 :]  # (N, n - 1)
     same = (windows[:, :, :-1] == prefix[:, None]).all(dim=2)  # (N, t - n + 1)
-    # Several windows may end in the same word: a sum, unlike an assignment, keeps every hit.
+    # Several windows may end in the same word. A sum keeps every hit; an assignment could overwrite one.
     hits = torch.zeros(banned.shape, device=words.device).scatter_add(1, windows[:, :, -1], same.float())
     return hits > 0
 
@@ -70,7 +71,7 @@ class Finished:
         self.words = every.gather(1, order[:, :, None].expand(-1, -1, every.shape[2]))
 
     def is_done(self, attainable: torch.Tensor, n_best: int) -> torch.Tensor:
-        """(B,): K have finished, or nothing alive can still reach the n best."""
+        """(B,): whether K hypotheses have finished, or no live one can still reach the n best."""
         full = self.scores[:, -1] > -torch.inf
         return full | (self.scores[:, n_best - 1] >= attainable)
 
@@ -102,7 +103,7 @@ def beam_search(
     beam, longest = config.beam_size, config.max_length
     state = state.select(torch.arange(instances, device=device).repeat_interleave(beam))
     words = torch.full((instances * beam, 1), BOS, device=device)  # (N, t)
-    # All hypotheses of an instance start out the same: only the first may have children.
+    # All hypotheses of an instance start out the same, so only the first may be expanded.
     alive = torch.full((instances, beam), -torch.inf, device=device)
     alive[:, 0] = 0.0
     offsets = torch.arange(0, instances * beam, beam, device=device)[:, None]  # (B, 1)
@@ -147,7 +148,7 @@ def _allow(
 def _expand(
     alive: torch.Tensor, log_probs: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The best continuations of each instance's hypotheses: totals, parent's number, word, each (B, count)."""
+    """The best continuations of each instance's hypotheses: total, parent, word, (B, count) each."""
     size = log_probs.shape[1]
     totals = alive[:, :, None] + log_probs.unflatten(0, alive.shape)  # (B, K, X)
     flat = totals.flatten(1)

@@ -1,6 +1,6 @@
-"""Texts for instances.
+"""Generating text for batches of instances.
 
-In: a model and batches. Out: the best hypotheses of each instance, in ids of the corpus.
+In: a model and batches. Out: the best hypotheses of each instance, in corpus ids.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ class Searched(NamedTuple):
 
 
 def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> Searched:
-    """Encode a batch once and search it; copied unknown words get their ids of the corpus back."""
+    """Encode a batch once and search it. Copied unknown words get their corpus ids back."""
     device = next(model.parameters()).device
     with torch.no_grad():
         state = model.encode(batch.to(device))

@@ -1,6 +1,6 @@
 """A run on disk.
 
-In: a model and what training knows. Out: files from which the model can be loaded and training can go on, exactly.
+In: a model and the state of training. Out: files to load the model from, and to resume training exactly.
 """
 
 import json
@@ -36,12 +36,12 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The variant, the hashes of corpus, vocabulary and exemplar map, where the corpus lies, torch's version."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version."""
     vocabulary: Vocabulary
     segmenter: Segmenter
 
     def load_model(self, name: str = BEST) -> Seq2seq:
-        """The model with the weights of a checkpoint, on the GPU where there is one, ready to write."""
+        """The model with the weights of a checkpoint, in evaluation mode, on the GPU if there is one."""
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
@@ -50,13 +50,13 @@ class Run:
         return model.eval().to(pick_device())
 
     def metrics(self) -> list[Line]:
-        """The losses and scores that training wrote down, in order."""
+        """The losses and scores that training logged, in order."""
         path = self.folder / METRICS
         return parse_lines(path.read_text(encoding="utf-8"), str(path))
 
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
-    """Write everything but the weights into a new folder."""
+    """Write everything except the weights to a new folder."""
     folder.mkdir(parents=True)
     (folder / CONFIG).write_text(yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
     corpus.vocabulary.save(folder / VOCABULARY)
@@ -74,10 +74,10 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
 
 
 def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
-    """Open a run folder; refuse any other. `overrides` may change how it searches: `search.key=value`."""
+    """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`."""
     for override in overrides:
         if not override.startswith("search."):
-            raise InputError(f"a trained run can change its search.* settings only, but got {override!r}.")
+            raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
@@ -91,20 +91,20 @@ def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
 
 
 def open_corpus(run: Run) -> Corpus:
-    """The corpus a run was trained on, refused when it has changed since."""
+    """The corpus a run was trained on; an error if it has changed since."""
     folder = Path(run.facts["corpus_folder"])
     if not folder.is_dir():
-        raise InputError(f"{folder}: the corpus of run {run.folder} is not there any more; prepare it again.")
+        raise InputError(f"{folder}: the corpus of run {run.folder} is no longer there; prepare it again.")
     corpus = Corpus(folder)
     if corpus.vocabulary.hash() != run.facts["vocabulary"]:
-        raise InputError(f"{folder}: the corpus now has another vocabulary than run {run.folder} was trained with.")
+        raise InputError(f"{folder}: the corpus's vocabulary is not the one that run {run.folder} was trained with.")
     if corpus.hash != run.facts["corpus"]:
         raise InputError(f"{folder}: the corpus has changed since run {run.folder} was trained.")
     return corpus
 
 
 def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:
-    """One safetensors file, complete or not there: weights, further tensors, and notes in its header."""
+    """Write one safetensors file, atomically: weights, other tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
     with replacing(path) as draft:
         save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
@@ -125,7 +125,7 @@ def read_notes(path: Path) -> dict[str, Any]:
 @contextmanager
 def _opened(path: Path) -> Iterator[safe_open]:
     if not path.is_file():
-        raise InputError(f"{path}: no such checkpoint; the run was stopped before its first one.")
+        raise InputError(f"{path}: no such checkpoint; the run stopped before its first one.")
     try:
         with safe_open(path, framework="pt") as file:
             yield file

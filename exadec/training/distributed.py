@@ -1,6 +1,6 @@
-"""One run on several processes, which `torchrun` starts on one machine or on several.
+"""One run on several processes, which `torchrun` starts on one or more machines.
 
-In: the environment that `torchrun` makes. Out: `Processes`: sums and decisions that all of them share.
+In: the environment variables of `torchrun`. Out: `Processes`, for sums and decisions that all of them share.
 """
 
 import atexit
@@ -21,8 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 from exadec.errors import InputError
 
 _PATIENCE = timedelta(days=2)
-"""How long a process waits for another: long enough to prepare, retrieve or decode. It does not wait for one that
-died: a closed connection is noticed at once, and `torchrun` ends all processes when one has failed."""
+"""How long a process waits for another: long enough to prepare, retrieve or decode. It does not wait for a dead one: it
+notices a closed connection at once, and `torchrun` ends all processes when one fails."""
 
 _LAST_WORDS = 5.0
 """Seconds a failed process gets to print its error before the others exit."""
@@ -32,41 +32,41 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """All processes of a run, seen from one of them. The first one writes the run's files and decodes."""
+    """All processes of a run, seen from one of them. Rank 0 writes the run's files and decodes."""
 
     rank: int = 0
-    """The number of this process."""
+    """The rank of this process."""
     count: int = 1
     local_rank: int = 0
-    """Its number on its machine, which is also that of its GPU."""
+    """Its rank on its machine, and the index of its GPU."""
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """Wrap a model so that each backward pass averages its gradients over all processes."""
+        """Wrap a model so that each backward pass averages gradients over all processes."""
         if self.count == 1:
             return model
         wrapped = DistributedDataParallel(model)
-        # It expects every gradient on the stream it was built on; the model reads source and exemplar on two streams.
+        # DDP expects all gradients on the stream it was built on, but the model uses two streams.
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-        wrapped.broadcast_buffers = False  # training never changes buffers: nothing to send before a step
+        wrapped.broadcast_buffers = False  # training never changes buffers
         return wrapped
 
     def share(self, indices: np.ndarray) -> np.ndarray:
-        """This process's instances of a batch. A process that gets none takes -1: a row without words."""
-        own = indices[self.rank :: self.count]  # batches are sorted by length: taking turns evens out the work
+        """This process's instances of a batch. A process that gets none gets -1: a row without words."""
+        own = indices[self.rank :: self.count]  # batches are sorted by length: round-robin balances the work
         return own if len(own) else np.array([-1])
 
     def add_up(self, values: torch.Tensor) -> None:
-        """Replace the values, in place, by their sum over all processes."""
+        """Sum the values over all processes, in place."""
         if self.count > 1:
             distributed.all_reduce(values)
 
     def any(self, here: bool) -> bool:
-        """Whether `here` is true in any process."""
-        found = torch.tensor([int(here)])  # on the CPU, so as not to wait for the GPU
+        """Whether `here` is true on any process."""
+        found = torch.tensor([int(here)])  # on the CPU, to avoid waiting for the GPU
         self.add_up(found)
         return bool(found)
 
@@ -90,7 +90,7 @@ class Processes:
     def in_turn(self, make: Callable[[], T]) -> T:
         """Run `make` on rank 0, then on one process of each other machine, then on the rest.
 
-        So files are made once, whether the machines share a disk or not; the other processes only open them.
+        So each file is made once, whether or not the machines share a disk; the other processes only open it.
         """
         made: list[T] = []
         turn = 0 if self.is_first else 1 if self.local_rank == 0 else 2
@@ -102,14 +102,14 @@ class Processes:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Leave the block when all processes have. If one fails, it says why and the others exit silently."""
+        """Leave the block when all processes have finished it. If one fails, it says why; the others exit silently."""
         try:
             yield
         except BaseException:
             self.any(True)
             raise
         if self.any(False):
-            time.sleep(_LAST_WORDS)  # `torchrun` ends all processes as soon as the first one has ended
+            time.sleep(_LAST_WORDS)  # `torchrun` ends all processes as soon as one exits
             sys.exit(2)
 
 
@@ -118,7 +118,7 @@ ALONE = Processes()
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
-    """The processes that `torchrun` has started; this one alone when it was started without it."""
+    """The processes that `torchrun` started; without `torchrun`, only this one."""
     if count_processes() == 1:
         yield ALONE
         return
@@ -127,11 +127,11 @@ def join_processes() -> Iterator[Processes]:
         _choose_gpu(processes.local_rank)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_PATIENCE)
-        atexit.register(distributed.destroy_process_group)  # only then: a group cannot be left and joined again
+        atexit.register(distributed.destroy_process_group)  # not earlier: a group cannot be joined twice
     try:
         yield processes
     except BaseException:
-        if torch.cuda.is_available():  # NCCL would wait for the others, who may never come
+        if torch.cuda.is_available():  # NCCL would wait for the others, which may never come
             atexit.unregister(distributed.destroy_process_group)
         raise
 
@@ -145,7 +145,7 @@ def is_first_process() -> bool:
 
 
 def _choose_gpu(number: int) -> None:
-    """From here on `cuda` is the GPU of this process."""
+    """Make `cuda` mean the GPU of this process."""
     here, gpus = int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
     if not torch.cuda.is_available():
         return

@@ -1,6 +1,6 @@
-"""Decoded text against references.
+"""Decoding a split, and scoring the outputs.
 
-In: a model and a split. Out: every output beside its source, exemplar and references, and the scores of them all.
+In: a model and a split. Out: each output with its source, exemplar and references, and scores.
 """
 
 import json
@@ -24,7 +24,7 @@ from exadec.training.checkpoint import open_corpus, open_run
 
 @dataclass(frozen=True)
 class Output:
-    """One generated text, and what it is judged by."""
+    """One generated text, and what is needed to score it."""
 
     uid: str
     source: str
@@ -33,9 +33,9 @@ class Output:
     references: tuple[str, ...]
     text: str
     score: float
-    """The model's own score: log p over the length penalty."""
+    """The model's own score: log p divided by the length penalty."""
     table: tuple[tuple[str, str], ...] | None = None
-    """The table that the source was made from, for scores that use it."""
+    """The table the source was made from, for metrics that use it."""
 
 
 def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
@@ -45,7 +45,7 @@ def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
 
 
 def score_style(outputs: Sequence[Output], styles: KnownStyles) -> Score:
-    """How often an output is in the style of its exemplar: exact, because the styles of the corpus are known."""
+    """How often an output is in the style of its exemplar. This is exact, because the corpus's styles are known."""
     follows = [100.0 * follows_style(styles, output.text, output.exemplar) for output in outputs]
     return mean_score("style", follows, "style-following|exemplar's house style|exact")
 
@@ -89,7 +89,7 @@ def evaluate(
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
-    `overrides` change how it is searched: `search.key=value`.
+    `overrides` change search settings: `search.key=value`.
     """
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)

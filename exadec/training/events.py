@@ -1,6 +1,6 @@
-"""What happens while runs are trained.
+"""Events of training.
 
-In: the trainer's numbers, or a line of `metrics.jsonl`. Out: typed events for observers, and the same line again.
+In: the trainer's numbers, or a line of `metrics.jsonl`. Out: typed events for observers, or the line for an event.
 """
 
 import json
@@ -15,7 +15,7 @@ class Started:
     """Training begins."""
 
     parameters: dict[str, int]
-    """How many numbers each part of the model learns."""
+    """Trainable parameters of each part of the model."""
     cell: str
     """The size of the decoder's cell, as a formula."""
     total_steps: int
@@ -32,7 +32,7 @@ class LossLine:
     step: int
     epoch: float
     seconds: float
-    """Training time so far, without decoding."""
+    """Training time so far, excluding decoding."""
     loss: float
     """-log p per target word."""
 
@@ -57,7 +57,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is complete, and so are its outputs where they were asked for."""
+    """The run is complete, and so are its outputs if requested."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class InterruptedRun:
-    """The run was stopped by Ctrl-C. It can be used as it is, and resumed."""
+    """Ctrl-C stopped the run. It is usable as it is, and can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ class Message:
     """A log message of the process that trains the run."""
 
     level: int
-    """One of `logging`'s."""
+    """A level of the `logging` module."""
     text: str
 
 
 Line = LossLine | Evaluated
-"""What becomes a line of `metrics.jsonl`."""
+"""Events that are lines of `metrics.jsonl`."""
 TrainingEvent = Started | Line
-"""What `train` tells its observer."""
+"""Events that `train` sends to its observer."""
 RunEvent = TrainingEvent | Waiting | Finished | Failed | InterruptedRun
-"""What the observer of several runs is told about each of them."""
+"""Events that the observer of several runs gets for each run."""
 
 _KINDS: dict[str, type[Line]] = {"loss": LossLine, "evaluation": Evaluated}
 
@@ -98,7 +98,7 @@ def format_line(event: Line) -> str:
 
 
 def parse_lines(text: str, where: str) -> list[Line]:
-    """The events of `metrics.jsonl`. Kinds and keys that only a newer exadec knows are skipped."""
+    """The events of `metrics.jsonl`. Types and keys of newer versions of exadec are skipped."""
     events = []
     for number, line in enumerate(text.splitlines(), start=1):
         try:
@@ -111,7 +111,7 @@ def parse_lines(text: str, where: str) -> list[Line]:
 
 
 def keep_until(text: str, step: int) -> str:
-    """The lines up to a step. Lines of any kind are kept as they are; one that was cut off in writing is dropped."""
+    """The lines up to a step, unchanged, whatever their type. An incomplete last line is dropped."""
     kept = []
     for line in text.splitlines(keepends=True):
         try:

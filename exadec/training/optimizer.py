@@ -1,6 +1,6 @@
 """The optimiser of appendix A.1.
 
-In: parameters and the training configuration. Out: AdamW, and the learning rate of any moment.
+In: parameters and the training configuration. Out: AdamW, and the learning rate at any point.
 """
 
 import math
@@ -14,10 +14,10 @@ from exadec.config import TrainingConfig
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Adam with TensorFlow's defaults; the weight decay of 0.01·η is decoupled and covers all parameters.
 
-    On a GPU the learning rate and Adam's count of steps live there, so that a step can be captured.
+    On a GPU the learning rate and Adam's step count are tensors there, so that a step can be captured.
     """
-    # A launch takes 36 tensors. Large ones together keep the whole device busy; left for a last launch of
-    # their own, a few of them cost as much as a third of all others.
+    # One launch takes 36 tensors. Large tensors together keep the whole device busy. If a few of them are left for a
+    # last launch of their own, it takes as long as a third of all others.
     parameters = sorted(model.parameters(), key=torch.Tensor.numel, reverse=True)
     device = parameters[0].device
     on_gpu = device.type == "cuda"
@@ -41,6 +41,6 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def learning_rate(config: TrainingConfig, epochs_done: float) -> float:
-    """η₀ times the annealing rate for each full annealing period gone by."""
-    # A hair is added because 1/3 + 1/3 + 1/3 of an epoch must count as one.
+    """η₀ times the annealing rate for each full annealing period so far."""
+    # The epsilon makes 1/3 + 1/3 + 1/3 of an epoch count as one.
     return config.learning_rate * config.annealing_rate ** math.floor(epochs_done / config.annealing_epochs + 1e-9)

@@ -1,6 +1,6 @@
-"""One card for several processes at the same time.
+"""Sharing one GPU among several processes.
 
-In: a machine that has NVIDIA's Multi-Process Service. Out: processes started meanwhile share the card's units.
+In: a machine with NVIDIA's Multi-Process Service (MPS). Out: processes started meanwhile run on the GPU concurrently.
 """
 
 import os
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 _CONTROL = "nvidia-cuda-mps-control"
 _FOLDERS = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 
-# Runs the service until its stdin closes: when we close it, or when this process dies, however it does.
+# Runs the service until its stdin closes: when we close it, or when this process dies in any way.
 _KEEPER = f"""
 trap 'rm -r "$CUDA_MPS_PIPE_DIRECTORY"' EXIT
 {_CONTROL} -d > /dev/null 2>&1 || exit 1
@@ -23,7 +23,7 @@ cat > /dev/null
 echo quit | {_CONTROL}
 """
 
-# Opens the card as torch would, without the seconds it takes to import torch.
+# Opens the GPU as torch would, without the seconds it takes to import torch.
 _PROBE = """
 import ctypes, sys
 driver = ctypes.CDLL("libcuda.so.1")
@@ -36,18 +36,18 @@ sys.exit(driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(contex
 def shared_card() -> Iterator[bool]:
     """Run the service for processes started inside the block; yield whether it works.
 
-    Without it the driver gives the card to one process at a time. Our service has a temporary folder of its own. Where
-    one is set up already, it is used as it is, and none is started.
+    Without it the driver gives the GPU to one process at a time. Our service has its own temporary folder. If a service
+    is already set up, it is used as it is, and none is started.
     """
     if shutil.which(_CONTROL) is None or any(name in os.environ for name in _FOLDERS):
         yield False
         return
     settings = dict.fromkeys(_FOLDERS, tempfile.mkdtemp(prefix="exadec-mps-"))
-    # Otherwise it would apply twice: the service renumbers the cards it sees, and its clients choose among those.
+    # Otherwise it would apply twice: the service renumbers the GPUs it sees, and its clients choose among those.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | settings
     keeper = subprocess.Popen(
         ["sh", "-c", _KEEPER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, start_new_session=True,  # Ctrl-C is not for it
+        stderr=subprocess.DEVNULL, start_new_session=True,  # keeps Ctrl-C from it
     )  # fmt: skip
     assert keeper.stdin is not None
     assert keeper.stdout is not None

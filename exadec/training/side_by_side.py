@@ -1,6 +1,6 @@
 """Several runs at a time on one machine: variants, seeds.
 
-In: jobs, each a configuration and a run folder. Out: their runs, bit for bit those that `train` makes one by one.
+In: jobs, each a configuration and a run folder. Out: their runs, bit for bit the same as when trained one by one.
 """
 
 import logging
@@ -30,7 +30,7 @@ from exadec.training.sharing import shared_card
 from exadec.training.trainer import Interrupted, deferred_interrupt, refuse_settings, train
 
 AT_ONCE_ON_A_GPU = 4
-"""Runs that share a card, when the caller does not say how many."""
+"""Runs that share a GPU by default."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,11 @@ class Job:
 
 
 Observer = Callable[[Job, RunEvent], None]
-"""Told each job's events: `Waiting`, those of training, and at the end `Finished`, `Failed` or `InterruptedRun`."""
+"""Called with each job's events: `Waiting`, those of training, and finally `Finished`, `Failed` or `InterruptedRun`."""
 
 
 def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
-    """Each configuration with each seed; without seeds each as it is. A run is named after its variant and seed."""
+    """Each configuration with each seed, or as it is without seeds. A run is named after its variant and seed."""
     jobs = []
     for config in configs:
         folder = Path(config.folder) / config.model.variant
@@ -73,16 +73,16 @@ def train_side_by_side(
     observe: Observer = lambda job, event: None,
     report: Report = silent,
 ) -> list[Job]:
-    """Train every job in a process of its own, `at_once` at a time, and return those that failed.
+    """Train each job in its own process, `at_once` at a time, and return those that failed.
 
-    By default there are as many processes as cores, or four on a GPU. With `resume` finished runs are left alone,
-    interrupted ones go on, and missing ones start. After Ctrl-C the runs under way finish their step, no further one
-    is started, and `Interrupted` is raised.
+    By default there are as many processes as cores, or four on a GPU. With `resume`, finished runs are skipped,
+    interrupted ones continue, and missing ones start. After Ctrl-C, current runs finish their step, no other run
+    starts, and `Interrupted` is raised.
     """
     _refuse_impossible(jobs, at_once, replace=resume or force)
     waiting = _find_unfinished(jobs, resume, observe, report)
     cores, on_gpu = os.cpu_count() or 1, pick_device().type == "cuda"
-    # Count all jobs, not only those still waiting: with other threads than before, a resumed run would sum differently.
+    # Count all jobs, not only unfinished ones: with another number of threads, a resumed run would round differently.
     at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if on_gpu else cores, len(jobs)))
     threads = max(1, cores // at_once)
     failed, told = list[Job](), set[str]()
@@ -101,7 +101,7 @@ def train_side_by_side(
                 job, process = running[channel]
                 event = _receive(channel, process)
                 if isinstance(event, Message):
-                    if event.text not in told:  # most messages concern all runs: log each once
+                    if event.text not in told:  # most messages are the same for all runs: log each once
                         logger.log(event.level, event.text)
                     told.add(event.text)
                     continue
@@ -121,7 +121,7 @@ def train_side_by_side(
 
 def refuse_torchrun() -> None:
     if count_processes() > 1:
-        raise InputError("Several runs cannot be started by `torchrun`, which trains one model with all processes.")
+        raise InputError("`torchrun` trains one model with all its processes: it cannot start several runs.")
 
 
 def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) -> None:
@@ -135,11 +135,11 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
         if folder in folders[:number]:
             raise InputError(f"{folder}: two of the runs would go into this folder.")
         if folder.exists() and not replace:
-            raise InputError(f"{folder}: the run exists already; use --resume to go on or --force to replace it.")
+            raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
 
 
 def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, report: Report) -> list[Job]:
-    """Prepare and retrieve once, so that no two processes do it at the same time, then see which runs are missing."""
+    """Prepare and retrieve once, before any process starts, then return the jobs that are not finished."""
     hashes: dict[object, str] = {}
     unfinished = []
     for job in jobs:
@@ -155,7 +155,7 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
 
 
 def is_finished(job: Job, exemplars: str) -> bool:
-    """Whether a job has come to its end, with this configuration and the exemplars that have this hash."""
+    """Whether a job has finished, with this configuration and with exemplars of this hash."""
     if not (job.folder / LAST).is_file() or (job.evaluate and not outputs_path(job.folder, "test").is_file()):
         return False
     run = open_run(job.folder)
@@ -167,7 +167,7 @@ def is_finished(job: Job, exemplars: str) -> bool:
 
 @contextmanager
 def _terminating(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
-    """Leave no process behind after an error in this one, or after a second Ctrl-C."""
+    """Terminate all processes after an error in this one, or after a second Ctrl-C."""
     try:
         yield
     finally:
@@ -182,17 +182,17 @@ def _start(job: Job, resume: bool, force: bool, threads: int) -> tuple[Connectio
     process = context.Process(target=_work, args=(job, resume, force, threads, far_end))
     with _held_interrupt():
         process.start()
-    far_end.close()  # now only the process holds it: when it dies, the channel ends
+    far_end.close()  # now only the child holds it: when the child dies, the channel closes
     return channel, process
 
 
 @contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """Keep Ctrl-C from a process that is started inside until its `_work` can handle it."""
+    """Block Ctrl-C in processes started inside the block, until their `_work` can handle it."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # `start` would do it, and unblock the signal on the way
+    resource_tracker.ensure_running()  # otherwise `start` does this, and unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -203,20 +203,20 @@ def _held_interrupt() -> Iterator[None]:
 def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
     try:
         event: RunEvent | Message = channel.recv()
-    except (EOFError, OSError):  # killed, perhaps for lack of memory, before it could say so
+    except (EOFError, OSError):  # killed before it could report, perhaps for lack of memory
         process.join()
         event = Failed(f"the process ended with status {process.exitcode}.")
     return event
 
 
 def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection) -> None:
-    """The work of one process: train a run, and send its events."""
+    """Main function of a process: train a run, and send its events."""
     try:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         torch.set_num_threads(threads)
         _forward_messages(channel)
-        # A run that was stopped before its first checkpoint starts again.
+        # A run that stopped before its first checkpoint starts from scratch.
         empty = (job.folder / METRICS).is_file() and not (job.folder / LAST).is_file()
         go_on = resume and job.folder.exists() and not empty
         train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
@@ -225,13 +225,13 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         channel.send(Finished())
     except (Interrupted, KeyboardInterrupt):
         channel.send(InterruptedRun())
-    except BrokenPipeError:  # the process that started this one is gone
+    except BrokenPipeError:  # the parent process is gone
         pass
     except (InputError, OSError) as error:
         channel.send(Failed(str(error)))
     except Exception:
         channel.send(Failed(traceback.format_exc().rstrip()))
-    os._exit(0)  # an orderly exit of torch takes a second, and the next run would wait for it
+    os._exit(0)  # a clean exit of torch takes a second, and the next run would wait for it
 
 
 def _forward_messages(channel: Connection) -> None:

@@ -1,6 +1,6 @@
 """One step of training: forward, backward, clipping, Adam.
 
-In: a model, its optimiser, a batch. Out: changed parameters, and the loss added to a running sum.
+In: a model, its optimiser, a batch. Out: updated parameters, and the loss added to a running sum.
 """
 
 from collections import Counter
@@ -17,19 +17,19 @@ from exadec.loading.resident import ResidentLoader, Shape
 from exadec.training.distributed import ALONE, Processes
 
 _CAPTURE_AFTER = 2
-"""A shape is captured when it comes for the third time: what is rare is not worth the second that it takes."""
+"""A shape is captured the third time it occurs. Capturing takes a second, which rare shapes do not repay."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The step itself: what runs on a CPU, and what is captured for a GPU."""
+    """The step itself: it runs as it is on a CPU, and is captured on a GPU."""
 
     model: nn.Module
-    """A `Seq2seq`, or one that `Processes.wrap` has wrapped."""
+    """A `Seq2seq`, perhaps wrapped by `Processes.wrap`."""
     optimizer: torch.optim.Optimizer
     clip_norm: float
     losses: torch.Tensor
-    """(2,) float64: the sum of -log p and the number of target words of all processes, added to by each step"""
+    """(2,) float64: sum of -log p and number of target words over all processes; each step adds to it"""
     precision: torch.dtype
     processes: Processes = ALONE
 
@@ -39,7 +39,7 @@ class Step:
         self.optimizer.step()
 
     def backward(self, batch: Batch) -> None:
-        """Gradients of the mean loss of a word, over the words of all processes."""
+        """Gradients of the mean loss per word, over the words of all processes."""
         self.model.train()
         device = self.losses.device.type
         with torch.autocast(device, torch.bfloat16, enabled=self.precision == torch.bfloat16):
@@ -49,15 +49,15 @@ class Step:
         sums = torch.stack([total.detach().double(), words.sum().double()])
         self.processes.add_up(sums)
         self.optimizer.zero_grad()
-        # The mean of the processes' gradients is taken, so each divides by the mean of their numbers of words.
+        # Gradients are averaged over processes, so each process divides by the mean number of words per process.
         (total / (sums[1] / self.processes.count).to(total.dtype)).backward()
         self.losses.add_(sums)
 
 
 class CapturedSteps:
-    """The step as CUDA graphs, one for each shape that comes often: hundreds of launches become one.
+    """The step as CUDA graphs, one for each frequent shape: hundreds of launches become one.
 
-    With several processes nothing is captured: their gradients travel in the midst of the backward pass.
+    With several processes nothing is captured, because they exchange gradients during the backward pass.
     """
 
     def __init__(self, step: Step, loader: ResidentLoader, batch_size: int):
@@ -68,7 +68,7 @@ class CapturedSteps:
         self.indices = torch.full((batch_size,), -1, device=step.losses.device)
 
     def __call__(self, indices: np.ndarray) -> None:
-        """A step on the instances with these numbers; the host does not wait for it."""
+        """Run a step on these instances; the host does not wait for it."""
         shape = self.loader.shape(indices, self.batch_size)
         padded = np.full(self.batch_size, -1, np.int64)
         padded[: len(indices)] = indices
@@ -86,7 +86,7 @@ class CapturedSteps:
         self.step(self.loader.gather(self.indices, shape))
 
     def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
-        """Record the step; recording runs nothing, and the steps before it have readied all libraries."""
+        """Record the step without running it. Earlier steps have initialised all libraries."""
         graph = torch.cuda.CUDAGraph()
         self.step.optimizer.zero_grad()
         with torch.cuda.graph(graph, pool=self.pool):
@@ -95,10 +95,10 @@ class CapturedSteps:
 
 
 def choose_precision(wanted: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on a GPU that has it."""
+    """`auto` is bfloat16 on a GPU that supports it, otherwise float32."""
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
     return torch.bfloat16 if wanted == "bfloat16" or (wanted == "auto" and has_bfloat16) else torch.float32
 
 
 Stepper = Callable[[np.ndarray], None]
-"""Takes the numbers of a batch's instances."""
+"""Runs a step, given the indices of a batch's instances."""

@@ -1,6 +1,6 @@
 """The training loop, the same for all four models.
 
-In: a configuration. Out: a run folder with the best weights, a checkpoint to go on from, and `metrics.jsonl`.
+In: a configuration. Out: a run folder with the best weights, a checkpoint to resume from, and `metrics.jsonl`.
 """
 
 import logging
@@ -53,7 +53,7 @@ from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
 logger = logging.getLogger(__name__)
 
 LOG_EVERY = 25
-"""Steps between two lines of training loss."""
+"""Steps between two logged training losses."""
 
 Observer = Callable[[TrainingEvent], None]
 
@@ -73,7 +73,7 @@ class Position:
 
 
 class Interrupted(Exception):  # noqa: N818 - an event, not an error
-    """Training was stopped by Ctrl-C; the run is usable and can be resumed."""
+    """Ctrl-C stopped training; the run is usable and can be resumed."""
 
 
 def train(
@@ -84,9 +84,9 @@ def train(
     observe: Observer = lambda event: None,
     report: Report = silent,
 ) -> Run:
-    """Train one model into a new run folder, or go on with an interrupted run, exactly where it stopped.
+    """Train one model in a new run folder, or resume an interrupted run exactly where it stopped.
 
-    Under `torchrun` all processes train it together, and only the first one calls `observe`.
+    Under `torchrun` all processes train it together, and only rank 0 calls `observe`.
     """
     folder = Path(folder)
     with join_processes() as processes:
@@ -98,11 +98,11 @@ def train(
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
-        # Before the run's folder is made, so that a failure leaves none.
+        # Before creating the run's folder, so that a failure leaves none.
         model = build_model(config, corpus).to(pick_device())
         model.backend = chosen.backend
         if not processes.is_first:
-            torch.manual_seed(config.training.seed + processes.rank)  # the weights are the same, the dropout is not
+            torch.manual_seed(config.training.seed + processes.rank)  # same weights, different dropout
         facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
         run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars, facts))
         if processes.is_first:
@@ -134,9 +134,9 @@ class Trainer:
         self.loader = Loader(corpus, exemplars, "train", run.config.model.attend_exemplar)
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
-        """Sum of -log p and number of target words of all processes since the last line of metrics."""
+        """Sum of -log p and number of target words over all processes since the last logged loss."""
         self.pending: deque[tuple[LossLine, torch.Tensor, torch.cuda.Event | None]] = deque()
-        """Lines of loss whose values the GPU has not computed yet."""
+        """Losses to log that the GPU has not computed yet."""
         self.rate = math.nan
         precision = choose_precision(self.config.precision, self.device)
         clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
@@ -186,7 +186,7 @@ class Trainer:
         self.stepper(self.processes.share(indices))
 
     def _log_loss(self, rate: float, batches: int) -> None:
-        """Request the loss without waiting for the GPU; its line is written once the value is there."""
+        """Request the loss without waiting for the GPU; its line is written once the value has arrived."""
         line = LossLine(rate, *self._place(batches), loss=math.nan)
         done = None
         if self.device.type == "cuda":
@@ -209,7 +209,7 @@ class Trainer:
     def _refuse_divergence(self, is_finite: bool, step: int) -> None:
         if not is_finite:
             raise InputError(
-                f"{self.run.folder}: the loss or the weights are not finite any more at step {step}; "
+                f"{self.run.folder}: the loss or the weights are no longer finite at step {step}; "
                 "try a lower training.learning_rate."
             )
 
@@ -236,7 +236,7 @@ class Trainer:
         return score
 
     def _place(self, batches: int) -> tuple[int, float, float]:
-        """Step, epoch and seconds, as they stand in a line of metrics."""
+        """Step, epoch and seconds, for a line of metrics."""
         position = self.position
         epoch = round(position.epoch + position.batch / batches, 4)
         return position.step, epoch, round(position.seconds, 3)
@@ -256,7 +256,7 @@ class Trainer:
         write_checkpoint(self.run.folder / name, self.model, notes, extra or {})
 
     def _save(self) -> None:
-        """Everything needed to go on: weights, Adam's moments, random states, position."""
+        """Save everything needed to resume: weights, Adam's moments, random states, position."""
         self._write_losses(wait=True)
         extra = {"losses": self.losses}
         for states in self.processes.gather(self._random_states()):
@@ -268,7 +268,7 @@ class Trainer:
             self._write_weights(LAST, extra)
 
     def _random_states(self) -> dict[str, torch.Tensor]:
-        """Of this process, by the names they have in a checkpoint."""
+        """The random states of this process, by their names in a checkpoint."""
         suffix = "" if self.processes.is_first else f".{self.processes.rank}"
         states = {f"random.cpu{suffix}": torch.get_rng_state()}
         if self.device.type == "cuda":
@@ -281,7 +281,7 @@ class Trainer:
         self._save()
 
     def restore(self) -> None:
-        """Go back to the last checkpoint, and drop the lines of metrics that were written after it."""
+        """Return to the last checkpoint, and drop the lines of metrics that came after it."""
         tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
@@ -290,7 +290,7 @@ class Trainer:
                 key: tensors[f"adam.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
             }
         self.losses.copy_(tensors["losses"])
-        for name in self._random_states().keys() & tensors.keys():  # a process that is new has none
+        for name in self._random_states().keys() & tensors.keys():  # a new process has none
             if name.startswith("random.cuda"):
                 torch.cuda.set_rng_state(tensors[name], self.device)
             else:
@@ -304,7 +304,7 @@ class Trainer:
 
 
 def build_model(config: Config, corpus: Corpus) -> Seq2seq:
-    """A model with the initial weights that the seed fixes."""
+    """A model with its initial weights, which depend only on the seed."""
     torch.manual_seed(config.training.seed)
     vectors = None
     if config.model.glove is not None:
@@ -327,11 +327,11 @@ def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, 
     training = config.training
     if training.batch_size % processes:
         raise InputError(
-            f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: each "
-            f"step takes that many instances in all. Set it to a multiple of {processes}."
+            f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: it "
+            f"counts the instances of all processes together. Set it to a multiple of {processes}."
         )
     if folder.exists() and not (resume or force):
-        raise InputError(f"{folder}: the run exists already; use --resume to go on with it or --force to replace it.")
+        raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
     if resume and not folder.exists():
         raise InputError(f"{folder}: there is no run to resume.")
 
@@ -344,7 +344,7 @@ def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
 def _start_run(
     config: Config, folder: Path, resume: bool, corpus: Corpus, exemplars: ExemplarMap, facts: dict[str, Any]
 ) -> Run:
-    """Make the folder of a new run, or open the one that is to go on."""
+    """Create the folder of a new run, or open the run to resume."""
     if resume:
         run = open_run(folder)
         _refuse_other_inputs(run, config, corpus, exemplars)
@@ -357,7 +357,7 @@ def _start_run(
 
 def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
     if run.config != config:
-        raise InputError(f"{run.folder}: the run was started with another configuration; --resume wants the same.")
+        raise InputError(f"{run.folder}: the run was started with another configuration; --resume needs the same one.")
     for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
         if run.facts[name] != value:
             raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")
@@ -365,7 +365,7 @@ def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: Ex
 
 @contextmanager
 def deferred_interrupt() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that the step under way is finished first; a second Ctrl-C interrupts at once."""
+    """Ctrl-C sets the event, so that the current step finishes first; a second Ctrl-C interrupts at once."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

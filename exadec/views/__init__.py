@@ -1,1 +1,1 @@
-"""Finished runs -> what people look at: tables, figures, exemplar swaps, one HTML report."""
+"""Finished runs -> tables, figures, exemplar swaps, one HTML report."""

@@ -1,6 +1,6 @@
-"""What an adaptive model makes of exemplars.
+"""A map of the coefficients λ of exemplars.
 
-In: an adaptive run and its outputs. Out: a `CoefficientMap`: one point in the plane per exemplar, and what it is like.
+In: an adaptive run and its outputs. Out: a `CoefficientMap`: one labelled point in the plane per exemplar.
 """
 
 from collections import Counter
@@ -21,37 +21,37 @@ from exadec.training.checkpoint import open_corpus
 from exadec.views.results import System
 
 OTHER = "other"
-_MOST_POINTS = 1500  # more than the eye can tell apart, and the figure stays small
+_MOST_POINTS = 1500  # more would be hard to tell apart, and would make the file large
 _MOST_GROUPS = 8
 _BATCH = 64
 
 
 @dataclass(frozen=True)
 class CoefficientMap:
-    """λ of a split's exemplars, projected onto the plane in which they differ most."""
+    """λ of a split's exemplars, projected onto the plane in which they vary most."""
 
     points: np.ndarray
     """(N, 2): projection on the first two principal components."""
     explained: tuple[float, float]
-    """Share of the variance of λ that each component holds."""
+    """Share of the variance of λ that each component explains."""
     labels: list[str]
-    """(N,) house style or group of each exemplar; empty when nothing is known."""
+    """(N,) house style or group of each exemplar; empty if unknown."""
     meaning: str
     """What a label is: `house style` or `group`."""
     agreement: float | None
-    """Percent of exemplars whose nearest neighbour, in all of λ, has the same label; empty without labels."""
+    """Percentage of exemplars whose nearest neighbour in the full λ space has the same label; None without labels."""
     chance: float | None
-    """The same percentage if neighbours were drawn at random."""
+    """The same percentage for random neighbours."""
 
 
 def choose_adaptive(systems: Sequence[System]) -> System | None:
-    """The system whose λ is shown: AdaDec where there is one, because there the exemplar has no other way in."""
+    """The system whose λ is shown: AdaDec if there is one, because λ is its only use of the exemplar."""
     adaptive = [system for system in systems if system.run.config.model.adaptive]
     return min(adaptive, key=lambda system: system.run.config.model.attend_exemplar, default=None)
 
 
 def map_coefficients(system: System, split: str) -> CoefficientMap:
-    """Project λ of the split's distinct exemplars to the plane."""
+    """Project λ of the split's distinct exemplars onto the plane."""
     run = system.run
     corpus = open_corpus(run)
     indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
@@ -79,7 +79,7 @@ def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.nda
     size, copies = len(model.embedding.weight), model.config.attend_exemplar
     rows = []
     for start in range(0, len(exemplars), _BATCH):
-        # λ does not depend on the source, but a batch has one.
+        # λ does not depend on the source, but a batch needs one.
         instances = [
             Instance(np.array([UNK]), ids, np.array([], np.int64)) for ids in exemplars[start : start + _BATCH]
         ]
@@ -92,7 +92,7 @@ def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.nda
 
 
 def project(rows: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
-    """Principal components: (N, R) -> (N, 2), and the share of the variance that each of the two holds."""
+    """Principal components: (N, R) -> (N, 2), and the share of the variance that each of the two explains."""
     centred = rows - rows.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     shares = singular**2 / max(float((singular**2).sum()), 1e-12)
@@ -104,7 +104,7 @@ def project(rows: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
 
 
 def _label_exemplars(corpus: Corpus, numbers: Mapping[str, int]) -> tuple[list[str], str]:
-    """Each exemplar's label, and what a label means; no labels when those of some exemplars are unknown."""
+    """Each exemplar's label, and what a label means; no labels if any is unknown."""
     styles = known_styles(corpus.config)
     if styles is not None:
         return [styles.style_of(text) or "none" for text in numbers], "house style"
@@ -120,7 +120,7 @@ def _keep_frequent(labels: Sequence[str]) -> list[str]:
 
 
 def _neighbour_agreement(rows: np.ndarray, labels: Sequence[str]) -> tuple[float, float]:
-    """Percent of rows whose nearest other row has the same label, and what random neighbours would give."""
+    """Percentage of rows whose nearest other row has the same label, and the percentage for random neighbours."""
     squares = (rows**2).sum(axis=1)
     distances = squares[:, None] + squares[None, :] - 2 * rows @ rows.T  # (N, N)
     np.fill_diagonal(distances, np.inf)

@@ -1,6 +1,6 @@
-"""What a corpus is made of.
+"""Statistics of a corpus.
 
-In: a prepared corpus folder, with exemplars beside it if there are any. Out: its numbers, an `Inspection`.
+In: a prepared corpus folder, and its exemplars if there are any. Out: an `Inspection`.
 
 `inspection_tables` shows it on a terminal, `page` in a report.
 """
@@ -28,7 +28,7 @@ _BANDS = 4
 
 @dataclass(frozen=True)
 class Band:
-    """Instances whose exemplars are about equally similar, and the scores of copying those exemplars."""
+    """Instances whose exemplars are about equally similar, and the scores of copying these exemplars."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Band:
 
 @dataclass(frozen=True)
 class CopyScores:
-    """The scores of copying the exemplar word for word; of an empty text where there is no exemplar."""
+    """The scores of copying the exemplar word for word; an instance without one scores as an empty text."""
 
     overall: Band
     bands: tuple[Band, ...]
@@ -48,13 +48,13 @@ class CopyScores:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All that is known of a corpus before training."""
+    """Everything that is known about a corpus before training."""
 
     folder: Path
     segmentation: str
     vocabulary: int
     unknown_types: int
-    """Different pieces outside the vocabulary."""
+    """Distinct pieces outside the vocabulary."""
     splits: dict[str, SplitFacts]
     audit: Audit | None
     copying: dict[str, CopyScores]
@@ -64,7 +64,7 @@ class Inspection:
 
 
 def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> Inspection:
-    """Look at a prepared corpus and, where they have been retrieved in this way, at its exemplars."""
+    """Inspect a prepared corpus and, if they have been retrieved with these settings, its exemplars."""
     corpus = _open_corpus(Path(folder))
     exemplars, note = _find_exemplars(corpus, exemplar_config)
     facts = corpus.manifest["vocabulary"]
@@ -95,7 +95,7 @@ def _find_exemplars(corpus: Corpus, config: ExemplarConfig) -> tuple[ExemplarMap
         return None, NOT_RETRIEVED
     try:
         return open_exemplars(corpus, folder), ""
-    except InputError as error:  # the corpus itself is still worth looking at
+    except InputError as error:  # still show the corpus itself
         return None, str(error)
 
 
@@ -119,7 +119,7 @@ def score_copying(corpus: Corpus, exemplars: ExemplarMap) -> dict[str, CopyScore
 
 
 def _training_targets(corpus: Corpus, wanted: set[int]) -> dict[int, str]:
-    # A prepared split has one record a line, so lines nobody wants need not be parsed.
+    # A prepared split has one record per line, so lines that are not needed are not parsed.
     lines = read_lines(corpus.folder / "train.jsonl")
     return {number - 1: json.loads(line)["target"] for number, line in lines if number - 1 in wanted}
 
@@ -131,7 +131,7 @@ def _band(similarities: np.ndarray, values: dict[str, np.ndarray], rows: np.ndar
 
 
 def inspection_to_json(inspection: Inspection) -> dict[str, Any]:
-    """Raw counts, and the rates made of them (0 to 1; None where there is nothing to divide by)."""
+    """Raw counts, and the rates computed from them (0 to 1; None if the denominator is 0)."""
     content = {**asdict(inspection), "folder": str(inspection.folder)}
     for split, facts in inspection.splits.items():
         content["splits"][split]["rates"] = {name: rate for name, (_, _, rate) in rates_of(facts).items()}
@@ -139,7 +139,7 @@ def inspection_to_json(inspection: Inspection) -> dict[str, Any]:
 
 
 def rates_of(facts: SplitFacts) -> dict[str, tuple[int, int, float | None]]:
-    """By name: how many, of how many, and the share."""
+    """By name: numerator, denominator, and rate."""
     sources, targets = facts.sources, facts.targets
     pairs = {
         "source_coverage": (sources.pieces - sources.unknown, sources.pieces),

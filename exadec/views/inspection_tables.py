@@ -1,6 +1,6 @@
 """An inspection as tables.
 
-In: an `Inspection`. Out: rows of text, which a report shows, too; and all of them together for a terminal.
+In: an `Inspection`. Out: rows of text, also for reports, and a rendering for the terminal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from rich.text import Text
 from exadec.exemplars.audit import Distribution, Side
 from exadec.views.inspection import Inspection, rates_of
 
-SEEN = "* inside the training set: earlier in it"
+SEEN = "* for training instances: seen earlier in the training set"
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
@@ -88,7 +88,7 @@ def _audit_rows(inspection: Inspection) -> Iterator[list[str]]:
 
 
 def histogram_rows(inspection: Inspection) -> Iterator[tuple[str, list[Distribution | None]]]:
-    """What is counted, and its distribution in each split."""
+    """The name of each quantity, and its distribution in each split."""
     splits = inspection.splits.values()
     yield "source length", [facts.sources.lengths for facts in splits]
     yield "target length", [facts.targets.lengths for facts in splits]
@@ -97,7 +97,7 @@ def histogram_rows(inspection: Inspection) -> Iterator[tuple[str, list[Distribut
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """One bar per count; only zero gets none."""
+    """One bar per count; only zero gets no bar."""
     highest = max(counts, default=0)
     return "".join(_LEVELS[-(-count * len(_LEVELS) // highest) - 1] if count else "·" for count in counts)
 

@@ -1,6 +1,6 @@
 """Blocks of HTML.
 
-In: results, swaps, outputs, an inspection. Out: HTML text in which everything that comes from data is escaped.
+In: results, swaps, outputs, an inspection. Out: HTML, with all data escaped.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from exadec.views.swap import Swap, mark_new_words, style_name
 
 
 def score_table(results: Results) -> str:
-    """All scores with their intervals; a bar under each shows where it lies between 0 and 100."""
+    """All scores with their intervals; a bar under each shows its place between 0 and 100."""
     compared = len(results.systems) > 1
     columns = [heading(measure) for measure in results.baseline.measures]
     if compared:
@@ -83,7 +83,7 @@ def _swatch(colour: str) -> str:
 
 
 def figure_block(svg: str, title: str, caption: str) -> str:
-    """A figure on a light plate, so that it can be read in the dark scheme, too. `caption` is plain text."""
+    """A figure on a light background, so that it is readable in dark mode, too. `caption` is plain text."""
     return (
         f'<figure><div class="plate">{svg}</div>'
         f"<figcaption><strong>{escape(title)}</strong>{escape(caption)}</figcaption></figure>"
@@ -91,7 +91,7 @@ def figure_block(svg: str, title: str, caption: str) -> str:
 
 
 def swap_card(swap: Swap) -> str:
-    """Exemplar and output side by side, the words that the first output does not have marked."""
+    """Exemplar and output side by side. Words that the first output does not have are marked."""
     first = swap.generations[0].text if swap.generations else ""
     rows = []
     for generation in swap.generations:
@@ -118,13 +118,13 @@ def swap_card(swap: Swap) -> str:
 
 
 def _style_verdict(styles: KnownStyles, text: str, exemplar: str | None) -> str:
-    """The style of a text, ticked when it is its exemplar's."""
-    kind, sign = ("good", "✓") if follows_style(styles, text, exemplar) else ("bad", "✗")
-    return f'<span class="note"><span class="{kind}">{sign}</span> {escape(style_name(styles, text))}</span>'
+    """The style of a text, with a tick if it is its exemplar's style."""
+    css_class, sign = ("good", "✓") if follows_style(styles, text, exemplar) else ("bad", "✗")
+    return f'<span class="note"><span class="{css_class}">{sign}</span> {escape(style_name(styles, text))}</span>'
 
 
 def sample_cards(results: Results, indices: Sequence[int]) -> str:
-    """Chosen instances: source, exemplar, reference, and what each system wrote."""
+    """Selected instances: source, exemplar, reference, and the output of each system."""
     return "".join(_sample_card(results, index) for index in indices)
 
 
@@ -162,12 +162,12 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def details(summary: str, inner: str) -> str:
-    """A block to unfold. `inner` is HTML."""
+    """A collapsible block. `inner` is HTML."""
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
 
 
 def inspection_block(inspection: Inspection) -> str:
-    """A corpus: the tables of its inspection, and histograms of lengths and of similarities."""
+    """The tables of a corpus's inspection, and histograms of lengths and similarities."""
     rows = [[first.replace("  ", "\u2003"), *cells] for first, *cells in fact_rows(inspection)]
     blocks = [
         f"<p><code>{escape(str(inspection.folder))}</code>: {describe_vocabulary(inspection)}.</p>",
@@ -175,7 +175,7 @@ def inspection_block(inspection: Inspection) -> str:
     ]
     (_, sources), (_, targets), *similarity = histogram_rows(inspection)
     panels = [("Source length in pieces", sources[0]), ("Target length in pieces", targets[0])]
-    caption = "How many training instances have sources and targets of these lengths, after cutting."
+    caption = "How many training instances have sources and targets of these lengths, after truncation."
     blocks.append(figure_block(plot_histograms(panels, "Histogram of lengths"), "Lengths", caption))
     if inspection.audit is None:
         blocks.append(f"<p>Exemplars: {escape(inspection.note)}</p>")
@@ -185,6 +185,6 @@ def inspection_block(inspection: Inspection) -> str:
         drawn = plot_histograms(list(zip(inspection.splits, shapes, strict=True)), "Histogram of similarities")
         blocks.append(figure_block(drawn, "Similarity of exemplars", caption))
     if inspection.copying:
-        blocks.append("<p>ROUGE F1 of copying the exemplar as it is, in all and by quarters of similarity.</p>")
+        blocks.append("<p>ROUGE F1 of copying the exemplar as it is, overall and by quartile of similarity.</p>")
         blocks.append(plain_table(*copy_rows(inspection)))
     return f"<h2>Data</h2>{''.join(blocks)}"

@@ -1,6 +1,6 @@
 """Figures.
 
-In: systems with outputs and metrics, maps of coefficients, distributions. Out: SVG text for a page or for a file.
+In: systems with outputs and metrics, maps of coefficients, distributions. Out: SVG for a page or a file.
 """
 
 import io
@@ -22,10 +22,10 @@ from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
 from exadec.views.results import MAIN, System
 
-# Okabe and Ito's colours, which people with any kind of colour vision tell apart; the yellows are too pale on white.
+# Okabe and Ito's colour-blind-safe colours, without the yellows, which are too pale on white.
 _VARIANT_COLOURS = {"seq2seq": "#6b6b6b", "attexp": "#d55e00", "adadec": "#0072b2", "adadec+attexp": "#009e73"}
 _FURTHER_COLOURS = ("#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255", "#999933")
-# Paul Tol's muted colours; ten hues cannot all be told apart without shapes, so every label has both.
+# Paul Tol's muted colours. Ten hues are hard to tell apart without shapes, so every label has both.
 _LABEL_COLOURS = (
     "#332288", "#cc6677", "#117733", "#ddaa33", "#4aa5d8", "#882255", "#44aa99", "#999933", "#aa4499", "#444444",
 )  # fmt: skip
@@ -37,9 +37,9 @@ _MOST_BINS = 8
 _PER_BIN = 25
 
 _STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: it can be searched, and is drawn in the reader's own font
+    "svg.fonttype": "none",  # text stays text: it can be searched, and uses the reader's font
     "svg.hashsalt": "exadec",  # the same data give the same bytes
-    "figure.facecolor": "none",  # the page, or the file's reader, gives the ground
+    "figure.facecolor": "none",  # transparent: the page sets the background
     "axes.facecolor": "none",
     "font.size": 10,
     "axes.spines.top": False,
@@ -74,7 +74,7 @@ class Look:
 
 
 def looks_of(systems: Sequence[System]) -> list[Look]:
-    """A model keeps its colour from figure to figure; a second run of the same model gets one of its own."""
+    """A model has the same colour in all figures; a second run of the same model gets a different one."""
     further = iter(_FURTHER_COLOURS * len(systems))
     taken: set[str] = set()
     looks = []
@@ -88,7 +88,7 @@ def looks_of(systems: Sequence[System]) -> list[Look]:
 
 
 def plot_learning_curves(systems: Sequence[System]) -> str:
-    """Training loss, and the development score by which the best weights were kept, against training steps."""
+    """Training loss and development score against training steps."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(9.6, 3.5), layout="constrained")
         losses, scores = figure.subplots(1, 2)
@@ -120,7 +120,7 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
 
 
 def plot_similarity(systems: Sequence[System]) -> str:
-    """The score of instances with less and with more similar exemplars, in bins of equal count."""
+    """Score against similarity of the exemplar, in bins with equally many instances."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(9.6, 3.8), layout="constrained")
         axes = figure.subplots()
@@ -172,7 +172,7 @@ def plot_coefficients(mapped: CoefficientMap) -> str:
 
 
 def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:
-    """One histogram beside the other. Written as SVG by hand: each bar has a tooltip, which matplotlib cannot make."""
+    """Histograms side by side. This is hand-written SVG: each bar has a tooltip, which matplotlib cannot make."""
     width, height, gap = 691, 150, 24
     across = (width - gap * (len(panels) - 1)) / len(panels)
     drawn = "".join(
@@ -205,7 +205,7 @@ def _draw_panel(title: str, shape: Distribution | None, across: float) -> str:
 
 
 def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Mean similarity, mean score and the ends of its interval, for bins that hold equally many instances."""
+    """Mean similarity, mean score and the ends of its interval, for bins with equally many instances."""
     similarities = np.array([output.similarity for output in system.outputs])
     order = np.argsort(similarities, kind="stable")
     count = int(np.clip(len(order) // _PER_BIN, 1, _MOST_BINS))
@@ -221,7 +221,7 @@ def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[fl
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write each line's name at its right end, moved up or down so that no two names touch."""
+    """Write each line's name at its right end, moved up or down so that names do not overlap."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
     ordered = sorted(ends)
@@ -233,14 +233,14 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
 
 
 def spread_apart(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places in 0 to 1, moved as little as it takes to keep them a gap apart."""
+    """Ascending places in 0 to 1, moved as little as possible to keep them a gap apart."""
     if not places:
         return []
     gap = min(gap, 1 / len(places))
     spread: list[float] = []
     for place in places:
         spread.append(max(place, spread[-1] + gap) if spread else place)
-    # Pushing upwards alone would lift a crowd above the axes: move the crowd back down, from the top.
+    # Pushing upwards may move places past the top: push them back down from there.
     ceiling = 1.0
     for index in range(len(spread) - 1, -1, -1):
         spread[index] = min(spread[index], ceiling)
@@ -249,7 +249,7 @@ def spread_apart(places: Sequence[float], gap: float) -> list[float]:
 
 
 def _render(figure: Figure, name: str, description: str) -> str:
-    """SVG without a header; ids begin with the figure's name, because several figures share a page."""
+    """SVG without its header. Ids get the figure's name as a prefix, because several figures share a page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = buffer.getvalue()

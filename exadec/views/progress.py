@@ -1,8 +1,8 @@
 """Live progress on the terminal.
 
-In: what stages and training report. Out: bars on stderr, and the parameter table of a model.
+In: reports of stages and events of training. Out: bars on stderr, and the parameter table of a model.
 
-Needs no torch: commands that do not train show progress, too.
+This module does not import torch: commands that do not train show progress, too.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Shows one stage at a time, with a count; and training, with loss, score and time left."""
+    """Shows one stage at a time, with a count, then training, with loss, score and remaining time."""
 
     def __init__(self, console: Console):
         self.console = console
@@ -38,7 +38,7 @@ class Display:
         self.progress.stop()
 
     def report(self, what: str, count: int, total: int | None = None) -> None:
-        """Show how many records a stage has done, and of how many where that is known."""
+        """Show how many records a stage has done, and the total if it is known."""
         if what not in self.stages:
             self._clear()
             self.stages[what] = self.progress.add_task(what, total=total, note="")
@@ -46,7 +46,7 @@ class Display:
         self.progress.update(self.stages[what], completed=count, total=total, note=note)
 
     def observe(self, event: TrainingEvent) -> None:
-        """Show an event of training: its start, a line of loss, an evaluation."""
+        """Show a training event: the start, a loss, an evaluation."""
         self._clear()
         if isinstance(event, Started):
             self.console.print(parameter_table(event.parameters, event.cell))
@@ -60,7 +60,7 @@ class Display:
 
 
 class RunsDisplay(Display):
-    """Shows the stages before training, then several runs, a line each."""
+    """Shows the stages before training, then several runs, one line each."""
 
     def __init__(self, console: Console):
         super().__init__(console)
@@ -105,7 +105,7 @@ def describe(event: Line) -> str:
 
 
 def parameter_table(counts: dict[str, int], cell: str) -> Table:
-    """How many numbers each part learns, with the arithmetic of the decoder's cell (section 3.1)."""
+    """Trainable parameters of each part, with the formula for the decoder's cell (section 3.1)."""
     table = Table(title="Parameters", title_justify="left", box=None)
     table.add_column("part")
     table.add_column("numbers", justify="right")

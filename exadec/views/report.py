@@ -1,6 +1,6 @@
-"""The report: one HTML file that needs nothing beside itself.
+"""The report: one self-contained HTML file.
 
-In: results of runs, exemplar swaps. Out: a page with table, figures, swaps, samples, and how all of it came about.
+In: results of runs, exemplar swaps. Out: a page with table, figures, swaps, samples, and how to reproduce it.
 """
 
 from collections.abc import Sequence
@@ -44,13 +44,13 @@ _TICKS = " A tick says that an output is in its exemplar’s house style, a cros
 
 
 def choose_swaps(results: Results) -> list[Swap]:
-    """Swaps by the adaptive system; none where no system adapts. Its model is the one that the report loads anyway."""
+    """Swaps by the adaptive system, whose model the report loads anyway; none if no system adapts."""
     system = choose_adaptive(results.systems)
     return [] if system is None else pick_swaps(Writer(system.run, system.model))
 
 
 def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Path:
-    """Write the report on runs; it is complete or not there. Returns where it lies."""
+    """Write the report on runs, atomically, and return its path."""
     page = render_report(results, swaps)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +99,9 @@ def _findings(results: Results, mapped: CoefficientMap | None) -> str:
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in found)
     listed = f'<ul class="findings">{items}</ul>' if found else ""
     reading = (
-        "Scores run from 0 to 100, more is better. Under each stands its 95% interval: where the score would be "
-        "expected to lie if the test instances were drawn again. Differences and p-values come from a paired "
-        "bootstrap. All of this covers chance in the instances, not in training: another seed gives another model."
+        "Scores run from 0 to 100; higher is better. Under each is its 95% interval: where we would expect the score "
+        "if the test instances were drawn again. Differences and p-values come from a paired bootstrap. All of this "
+        "covers chance in the instances, not in training: another seed gives another model."
     )
     return f'<h2>Results</h2>{listed}{score_table(results)}<p class="soft"><small>{reading}</small></p>'
 
@@ -124,7 +124,7 @@ def _describe_style(results: Results) -> list[str]:
 
 
 def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
-    """The map of λ, or why there is none: a report is still worth having without it."""
+    """The map of λ, or the reason there is none: the report is useful without it, too."""
     system = choose_adaptive(results.systems)
     if system is None:
         return None, "None of these systems adapts its decoder, so there is no map of coefficients."
@@ -135,7 +135,7 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
 
 
 def _data(results: Results) -> str:
-    """The corpus in numbers, where it still lies where the runs found it."""
+    """Statistics of the corpus, if it is still where the runs found it."""
     try:
         return inspection_block(
             inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
@@ -151,13 +151,13 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
             "Learning curves",
             "Left: how surprised each model is by the next word of the training targets; lower is better. Right: the "
             "score of the texts it writes for the development set; the ring marks the weights that were kept. "
-            "Look at where the curves level out, and whether the gap between them stays.",
+            "See where the curves level out, and whether the gap between them stays.",
         ),
         figure_block(
             plot_similarity(results.systems),
             "Score against exemplar similarity",
             "Instances in bins of equal size, from those with the least similar exemplar to those with the most "
-            "similar one. A system that profits from exemplars should gain on the baseline towards the right.",
+            "similar one. A system that benefits from exemplars should gain on the baseline towards the right.",
         ),
     ]
     if mapped is None:
@@ -169,15 +169,15 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
 
 def _describe_map(mapped: CoefficientMap) -> str:
     shared = (
-        f"Each of the {len(mapped.points):,} points is one exemplar. Points that lie together make the decoder write "
-        f"in the same manner. Two components show {sum(mapped.explained):.0%} of the variance, so what overlaps here "
-        "may be apart in the other dimensions. "
+        f"Each of the {len(mapped.points):,} points is one exemplar. Points that are close make the decoder write in "
+        f"the same manner. Two components show {sum(mapped.explained):.0%} of the variance, so points that overlap "
+        "here may be far apart in the other dimensions. "
     )
     if not mapped.labels:
-        return f"{shared}The data do not say whose voice an exemplar is, so the points have one colour."
+        return f"{shared}The data does not say whose voice an exemplar is, so all points have one colour."
     return (
-        f"{shared}Look for {mapped.meaning}s that lie apart from each other: the model is never told the "
-        f"{mapped.meaning}, so it can have found them only by learning to write."
+        f"{shared}Look for {mapped.meaning}s that are apart from each other: the model is never told the "
+        f"{mapped.meaning}, so it can only have found them by learning to write."
     )
 
 
@@ -202,7 +202,7 @@ def _samples(results: Results) -> str:
 
 
 def _recipe(results: Results) -> str:
-    """How to repeat this: signatures, parameters, configurations."""
+    """How to reproduce the report: signatures, parameters, configurations."""
     signatures = "".join(
         f"<p>{escape(name)}<br><code>{escape(measured.score.signature)}</code></p>"
         for name, measured in results.baseline.measures.items()

@@ -46,17 +46,17 @@ class System:
     """One run, and how good its outputs are."""
 
     name: str
-    """The paper's name of the model; the folder's name follows where two runs would be called the same."""
+    """The paper's name of the model, followed by the folder's name if two runs would have the same name."""
     run: Run
     outputs: list[Output]
     measures: dict[str, Measured]
     """By the score's name."""
     difference: Comparison | None
-    """In ROUGE-L, to the first system; empty for the first system itself."""
+    """In ROUGE-L, to the first system; None for the first system itself."""
 
     @cached_property
     def model(self) -> Seq2seq:
-        """The run's model with its best weights, loaded when it is first asked for and once only."""
+        """The run's model with its best weights, loaded lazily and cached."""
         return self.run.load_model()
 
     @property
@@ -73,9 +73,9 @@ class MajorityStyle:
     style: str
     """The most frequent house style among the references."""
     among_references: float
-    """Percent of the references that are written in it."""
+    """Percentage of references in this style."""
     among_exemplars: float
-    """Percent of the exemplars: the style-following rate of a system that always writes in it."""
+    """Percentage of exemplars in this style: the style-following rate of a system that always writes in it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Results:
     majority: MajorityStyle | None
     """For a corpus with known styles only."""
     styles: KnownStyles | None
-    """Those of the corpus, where they are known."""
+    """The corpus's styles, if they are known."""
 
     @property
     def baseline(self) -> System:
@@ -98,7 +98,7 @@ class Results:
         return len(self.baseline.outputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Raw numbers with the signatures that say how they were computed."""
+        """Raw numbers, with signatures that say how they were computed."""
         return {
             "split": self.split,
             "instances": self.instances,
@@ -110,7 +110,7 @@ class Results:
 
 
 def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
-    """Score the outputs of runs on one split; refuses runs that wrote about different instances."""
+    """Score the outputs of runs on one split; an error if the runs have different instances."""
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
     runs = [open_run(Path(folder)) for folder in folders]
@@ -131,13 +131,13 @@ def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
 
 
 def _shared_styles(runs: Sequence[Run]) -> KnownStyles | None:
-    """The styles that the texts of all runs are known to have."""
+    """The known styles, if they are the same for all runs."""
     first, *others = [known_styles(run.config.corpus) for run in runs]
     return first if all(other is first for other in others) else None
 
 
 def display_names(runs: Sequence[Run]) -> list[str]:
-    """What each run is called: its model, with as much of its folder as is needed to tell runs apart."""
+    """A name for each run: its model, with as much of its folder as needed to tell runs apart."""
     names = [VARIANT_NAMES[run.config.model.variant] for run in runs]
     longer = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
     longest = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
@@ -171,14 +171,14 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
     if len(outputs) != len(others):
         raise InputError(
             f"{other.folder}: has outputs for {len(others)} instances, but {run.folder} for {len(outputs)}; "
-            "runs can be compared on the same instances only."
+            "only runs on the same instances can be compared."
         )
     for number, (one, another) in enumerate(zip(outputs, others, strict=True), start=1):
-        # Records without a uid are numbered, so two data sets may share all uids; their references tell them apart.
+        # Records without a uid are numbered, so two data sets may share all uids. Compare references, too.
         if (one.uid, one.references) != (another.uid, another.references):
             raise InputError(
                 f"{other.folder}: output {number} is of instance {another.uid!r}, but in {run.folder} of {one.uid!r} "
-                "or with other references; runs can be compared on the same instances only."
+                "or with other references; only runs on the same instances can be compared."
             )
 
 
@@ -212,17 +212,17 @@ def _system_to_json(system: System) -> dict[str, Any]:
 
 
 def heading(measure: str) -> str:
-    """What the column of a score is called."""
+    """The heading of a score's column."""
     return HEADINGS.get(measure, measure)
 
 
 def format_range(low: float, high: float) -> str:
-    """An interval of scores: `33.4-35.0`, with a dash that is no minus."""
+    """An interval of scores, such as `33.4-35.0`, with an en dash."""
     return f"{low:.1f}–{high:.1f}"  # noqa: RUF001
 
 
 def format_difference(value: float) -> str:
-    """With its sign, and a minus as wide as the plus."""
+    """With its sign, using a true minus sign."""
     return f"{value:+.1f}".replace("-", "−")  # noqa: RUF001
 
 
@@ -231,7 +231,7 @@ def format_p_value(comparison: Comparison) -> str:
 
 
 def format_difference_range(comparison: Comparison) -> str:
-    """Signs are left out where both ends are above zero."""
+    """Plus signs are left out."""
     ends = (format_difference(comparison.low), format_difference(comparison.high))
     return " to ".join(end.removeprefix("+") for end in ends)
 
@@ -265,14 +265,14 @@ def _difference_cell(comparison: Comparison | None) -> Text:
 
 
 def _describe_table(results: Results) -> str:
-    lines = [f"{results.instances} {results.split} instances; below each score its 95% bootstrap interval."]
+    lines = [f"{results.instances} {results.split} instances; below each score is its 95% bootstrap interval."]
     if results.majority is not None:
         lines.append(describe_majority(results.majority))
     return "\n".join(lines)
 
 
 def describe_majority(majority: MajorityStyle) -> str:
-    """The reference line of the style column, in words."""
+    """A sentence on the reference line of the style column."""
     named = majority.style.replace("_", " ")
     return (
         f"Always writing in the majority style ({named}) would follow {majority.among_exemplars:.1f}% of the exemplars."
@@ -280,7 +280,7 @@ def describe_majority(majority: MajorityStyle) -> str:
 
 
 def render_markdown(results: Results) -> str:
-    """The table for a document."""
+    """The table in Markdown."""
     measures = list(results.baseline.measures)
     columns = ["Model", *map(heading, measures)]
     if len(results.systems) > 1:

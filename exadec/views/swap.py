@@ -24,7 +24,7 @@ from exadec.training.checkpoint import open_corpus
 from exadec.training.evaluation import follows_style
 
 OTHERS = 2
-"""Exemplars of a picked swap beside the retrieved one."""
+"""Exemplars of a picked swap, in addition to the retrieved one."""
 _SEED = 2019
 _POOL = 400  # training records that exemplars are picked from
 
@@ -36,7 +36,7 @@ class Swap:
     source: str
     generations: list[Generation]
     styles: KnownStyles | None = None
-    """Those of the corpus, where they are known."""
+    """The corpus's styles, if they are known."""
 
 
 def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> Swap:
@@ -47,9 +47,9 @@ def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> S
 
 
 def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
-    """Swaps on test instances that a fixed seed picks, each with the retrieved exemplar and two others.
+    """Swaps on test instances drawn with a fixed seed, each with the retrieved exemplar and two others.
 
-    Where the corpus has known styles, the others are in two further styles, and about other subjects.
+    If the corpus has known styles, the others are in two other styles, and about other subjects.
     """
     _refuse_without_exemplar(writer)
     corpus = open_corpus(writer.run)
@@ -101,7 +101,7 @@ def _with_different_subjects(records: Sequence[Record], styles: KnownStyles) -> 
 def _pick_exemplars(
     pool: Sequence[Record], record: Record, retrieved: str | None, styles: KnownStyles | None
 ) -> list[str]:
-    """Targets of the pool that differ from the retrieved exemplar and from each other, by style where there is one."""
+    """Targets of the pool that differ from the retrieved exemplar and from each other, in style if it is known."""
 
     def manner(text: str) -> str | None:
         return text if styles is None else styles.style_of(text)
@@ -111,7 +111,7 @@ def _pick_exemplars(
 
     shown = {manner(retrieved)} if retrieved is not None else set()
     chosen: list[str] = []
-    # Another subject shows best that the manner is taken over and the matter is not.
+    # Another subject shows best that the model adopts the exemplar's manner but not its content.
     for candidate in sorted(pool, key=same_subject):
         if manner(candidate.target) not in shown and len(chosen) < OTHERS:
             shown.add(manner(candidate.target))
@@ -120,7 +120,7 @@ def _pick_exemplars(
 
 
 def mark_new_words(text: str, first: str) -> list[tuple[str, bool]]:
-    """Runs of words of a text, and whether they are missing from the first text; joined by spaces they are the text."""
+    """Split a text into runs of words, each marked by whether the first text lacks it. Spaces join them back."""
     known = set(_bare_words(first))
     marked = [
         (word, bool(bare) and bare not in known) for word, bare in zip(text.split(), _bare_words(text), strict=True)
@@ -129,12 +129,12 @@ def mark_new_words(text: str, first: str) -> list[tuple[str, bool]]:
 
 
 def _bare_words(text: str) -> Iterator[str]:
-    """Words as they are compared: without letter case and without punctuation at their ends."""
+    """Words for comparison: case-folded, without punctuation at their ends."""
     return (word.casefold().strip(string.punctuation + "“”‘’") for word in text.split())  # noqa: RUF001
 
 
 def style_name(styles: KnownStyles, text: str) -> str:
-    """The style of a text for people to read."""
+    """The style of a text, for display."""
     return (styles.style_of(text) or "no house style").replace("_", " ")
 
 

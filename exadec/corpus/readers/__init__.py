@@ -1,7 +1,7 @@
-"""Data sets -> `Record`s: one file for each format, and the one list of them.
+"""Data sets -> `Record`s: one file for each format, and the list of them.
 
-A new data set is a new file here and a line in `FORMATS`. If its texts show which style they are written in, its
-format is also a `KnownStyles`; scores, reports and swaps then use them.
+To add a data set, add a file here and a line to `FORMATS`. If the style of a text can be told from the text, the format
+also implements `KnownStyles`, which scores, reports and swaps then use.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from exadec.strict_yaml import require_choice
 
 
 class Format(Protocol):
-    """How the data that a configuration names become records."""
+    """How to read the records of the data that a configuration names."""
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
-        """All files that the records depend on, by a name that stays the same when the data move."""
+        """All files that the records depend on, by a name that does not change when the data is moved."""
 
     def read(self, config: CorpusConfig, split: str) -> Iterator[Record]:
         """The records of a split, one at a time."""
@@ -33,16 +33,16 @@ class Format(Protocol):
 
 @runtime_checkable
 class KnownStyles(Protocol):
-    """What a format offers beyond `Format` if its texts show which style they are written in."""
+    """An optional addition to `Format`, for data in which the style of a text can be told from the text."""
 
     about: str
-    """What the styles are, for the reader of a report."""
+    """A description of the styles, for reports."""
 
     def style_of(self, text: str) -> str | None:
-        """The style of any text; None for a text in none of the known styles."""
+        """The style of a text; None if it is in none of the known styles."""
 
     def subject_of(self, record: Record) -> str:
-        """What a record is about: examples are picked so that they differ in it."""
+        """What a record is about. Examples are chosen to have different subjects."""
 
 
 FORMATS: dict[str, Format] = {
@@ -54,30 +54,30 @@ FORMATS: dict[str, Format] = {
     "e2e": PublishedFormat(e2e_files, read_e2e),
     "webnlg": PublishedFormat(webnlg_files, read_webnlg),
 }
-"""What `corpus.format` may be."""
+"""All values of `corpus.format`."""
 
 
 @runtime_checkable
 class InChunks(Protocol):
-    """What a format offers beyond `Format` if its records can be read before they are parsed."""
+    """An optional addition to `Format`, for records that can be read without parsing them."""
 
     def chunks(self, config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
-        """The records of a split, many at a time; lines are left for other processes to parse."""
+        """The records of a split in chunks; other processes can parse the lines."""
 
 
 def find_format(config: CorpusConfig) -> Format:
-    """The format that `corpus.format` names; an unknown one is refused with the list."""
+    """The format that `corpus.format` names; the error for an unknown one lists all formats."""
     require_choice(config.format, FORMATS, "corpus.format")
     return FORMATS[config.format]
 
 
 def read_split(config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
-    """The records of a split, many at a time, parsed or not."""
+    """The records of a split in chunks, parsed or not."""
     format = find_format(config)
     return format.chunks(config, split) if isinstance(format, InChunks) else chunked(format.read(config, split))
 
 
 def known_styles(config: CorpusConfig) -> KnownStyles | None:
-    """The styles of a corpus's texts, or None where nobody can tell them."""
+    """The known styles of a corpus's texts; None if they are unknown."""
     format = find_format(config)
     return format if isinstance(format, KnownStyles) else None

@@ -12,7 +12,7 @@ from exadec.corpus.record import Record
 
 
 class GeneratedWire:
-    """Every headline follows one house style, and its structure shows which."""
+    """Every headline follows one house style, which can be told from its structure."""
 
     about = (
         "The data are a generated news wire whose outlets each write headlines in one of ten house styles. A source "
@@ -20,7 +20,7 @@ class GeneratedWire:
     )
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
-        # The generator is the input: another version of it makes another corpus.
+        # The generator's code is the input: another version generates another corpus.
         return {module.__name__: Path(str(module.__file__)) for module in (wire, wire_lexicon)}
 
     def read(self, config: CorpusConfig, split: str) -> Iterator[Record]:
@@ -31,5 +31,5 @@ class GeneratedWire:
         return wire.style_of(text)
 
     def subject_of(self, record: Record) -> str:
-        """The kind of event: the last part of the record's uid."""
+        """The type of event: the last part of the record's uid."""
         return record.uid.rpartition("-")[2]

@@ -1,6 +1,6 @@
 """Gigaword: first sentences and headlines (Rush et al., 2015).
 
-In: the folder that their archive unpacks into. Out: `Record`s, one at a time.
+In: the unpacked folder of their archive. Out: `Record`s, one at a time.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ GIGAWORD_FILES = {
     "valid": ("train/valid.article.filter.txt", "train/valid.title.filter.txt"),
     "test": ("Giga/input.txt", "Giga/task1_ref0.txt"),
 }
-"""(sentences, headlines) as the archive of Rush et al. unpacks; the subfolder may be left out."""
+"""(sentences, headlines) in the archive of Rush et al.; the subfolder is optional."""
 
 
 def gigaword_files(folder: Path, split: str) -> list[Path]:
@@ -24,7 +24,7 @@ def gigaword_files(folder: Path, split: str) -> list[Path]:
 
 
 def read_gigaword(folder: Path, split: str) -> Iterator[Record]:
-    """First sentences and headlines in the files of Rush et al. (2015), `UNK` and `#` as they come."""
+    """First sentences and headlines in the files of Rush et al. (2015), with `UNK` and `#` left as they are."""
     sentences, headlines = gigaword_files(folder, split)
     for number, sentence, headline in read_aligned(sentences, headlines):
         yield Record(uid=str(number - 1), source=spaced(sentence), target=spaced(headline))

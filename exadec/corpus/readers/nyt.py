@@ -1,6 +1,6 @@
-"""The New York Times Annotated Corpus: articles and abstracts (LDC2008T19), split as by Durrett et al. (2016).
+"""The New York Times Annotated Corpus: articles and abstracts (LDC2008T19), with the split of Durrett et al. (2016).
 
-In: the folder of unpacked NITF files. Out: `Record`s, one at a time; a damaged file is refused by its line.
+In: the folder of unpacked NITF files. Out: `Record`s, one at a time; errors in a damaged file name the line.
 """
 
 import logging
@@ -21,7 +21,7 @@ NYT_YEARS = (2003, 2007)
 NYT_TEST_SINCE = "20070101"
 """Documents published on this day or later are for testing (Durrett et al., 2016)."""
 NYT_SUMMARY_OVER = 50
-"""Test documents are used when their summaries have more tokens than this (section 4.2)."""
+"""Test documents are used if their summaries have more tokens than this (section 4.2)."""
 NYT_DEVELOPMENT = 9_000
 """Training documents drawn at random for development (section 4.2)."""
 NYT_SEED = 1
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class NytDocument:
-    """What we use of a NITF file."""
+    """The parts of a NITF file that we use."""
 
     uid: str
     published: str
@@ -45,7 +45,7 @@ class NytDocument:
 
 
 def nyt_files(folder: Path, split: str) -> list[Path]:
-    """The files that may hold documents of a split, and the list of its documents where there is one."""
+    """The files that may hold documents of a split, and the list of its documents, if there is one."""
     require_split(split)
     part = _nyt_part(split)
     listing = folder / f"{part}.ids"
@@ -55,14 +55,14 @@ def nyt_files(folder: Path, split: str) -> list[Path]:
 def read_nyt(folder: Path, split: str, development: int = NYT_DEVELOPMENT, seed: int = NYT_SEED) -> Iterator[Record]:
     """Articles and abstracts of the LDC's NITF files, in the split of Durrett et al. (2016) and section 4.2.
 
-    Documents without an abstract or without full text are passed over. Where the folder holds `train.ids` or
-    `test.ids` (one document number a line), no other documents are used.
+    Documents without an abstract or without full text are skipped. If the folder has `train.ids` or `test.ids` (one
+    document number per line), only those documents are used.
     """
     require_split(split)
     if split == "test":
         yield from _read_nyt_test(folder)
         return
-    # Only the numbers are kept between the two passes; sorting makes the draw independent of the folder's layout.
+    # Only document numbers are kept between the two passes. Sorting makes the draw independent of the folder's layout.
     uids = sorted(document.uid for document in _read_documents(folder, "train"))
     if len(uids) <= development:
         raise InputError(
@@ -115,7 +115,7 @@ def _read_documents(folder: Path, part: str) -> Iterator[NytDocument]:
 
 
 def _walk_nyt(folder: Path, part: str) -> Iterator[Path]:
-    """XML files in order of their names. Folders named after other years are not entered."""
+    """XML files, sorted by name. Folders named after other years are skipped."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder.")
     years = {str(NYT_YEARS[1])} if part == "test" else {str(year) for year in range(*NYT_YEARS)}

@@ -1,6 +1,6 @@
-"""What the readers of published data sets share.
+"""Code shared by the readers of published data sets.
 
-In: a folder as its publisher laid it out. Out: its files found, paired and parsed; damage is refused by file and line.
+In: a folder in its publisher's layout. Out: its files, found, paired and parsed; errors name the file and line.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ Table = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class PublishedFormat:
-    """A data set in the layout of its publisher, below `corpus.source_folder`."""
+    """A data set in its publisher's layout, in `corpus.source_folder`."""
 
     files: Callable[[Path, str], list[Path]]
     """(folder, split) -> the files that the split is read from."""
@@ -25,7 +25,7 @@ class PublishedFormat:
     """(folder, split) -> the records of the split."""
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
-        """Every file of the three splits, by its path in the folder. A missing one is refused by name."""
+        """All files of the three splits, by path in the folder. The error for a missing file names it."""
         folder = _source_folder(config)
         paths = dict.fromkeys(path for split in SPLITS for path in self.files(folder, split))  # splits may share files
         for path in paths:
@@ -39,7 +39,7 @@ class PublishedFormat:
 
 def _source_folder(config: CorpusConfig) -> Path:
     if config.source_folder is None:
-        raise ConfigError(f"`corpus.source_folder` is missing: say where the {config.format} files lie.")
+        raise ConfigError(f"`corpus.source_folder` is missing: say where the {config.format} files are.")
     folder = Path(config.source_folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder (named by `corpus.source_folder`).")
@@ -57,9 +57,9 @@ def require_split(split: str) -> None:
 
 
 def locate(folder: Path, name: str) -> Path:
-    """The file `name` (or `name`.gz) below a folder; its subfolder may be left out.
+    """The file `name` (or `name`.gz) in a folder; its subfolder is optional.
 
-    If there is no such file, the path comes back all the same, so that opening it names what is missing.
+    If there is no such file, the path is returned anyway, so that the error on opening it names the missing file.
     """
     candidates = [folder / name, folder / Path(name).name]
     for candidate in candidates:
@@ -70,7 +70,7 @@ def locate(folder: Path, name: str) -> Path:
 
 
 def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, line of `first`, line of `second`); files of different length and empty lines are refused."""
+    """(line number, line of `first`, line of `second`). Files of different length and empty lines are errors."""
     lines, others = read_lines(first), read_lines(second)
     number = 0
     for number, text in lines:
@@ -98,7 +98,7 @@ def _refuse_lengths(longer: Path, count: int, shorter: Path, short_count: int) -
 
 
 def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Element]]:
-    """(line of its end, element) for every element of this name in an XML file, without holding the whole file."""
+    """(line of the end tag, element) for each element with this tag in an XML file, which is never all in memory."""
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
     try:
         for number, line in read_lines(path):

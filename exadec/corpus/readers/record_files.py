@@ -1,4 +1,4 @@
-"""Data of one's own: a file of records for each split.
+"""Your own data: a file of records for each split.
 
 In: the JSONL, TSV or CSV files that `corpus.train`, `corpus.valid` and `corpus.test` name. Out: their `Record`s.
 """
@@ -12,7 +12,7 @@ from exadec.errors import ConfigError, InputError
 
 
 class RecordFiles:
-    """Three files of records, wherever they lie."""
+    """Three files of records, in any folders."""
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
         return {split: _named_file(config, split) for split in SPLITS}

@@ -14,13 +14,13 @@ from exadec.errors import InputError
 
 
 def webnlg_files(folder: Path, split: str) -> list[Path]:
-    """All XML files below the split's folder (`dev` or `valid` for development), less those not for generation."""
+    """All XML files in the split's folder (`dev` or `valid` for development), except those not for generation."""
     require_split(split)
     names = ("dev", "valid") if split == "valid" else (split,)
     home = next((folder / name for name in names if (folder / name).is_dir()), folder / names[0])
     if not home.is_dir():
         raise InputError(f"{home}: no such folder.")
-    # The test folder of release 3 also holds the same entries without texts, and those of the parsing task.
+    # The test folder of release 3 also has the same entries without texts, and those of the parsing task.
     paths = [path for path in sorted(home.rglob("*.xml")) if not re.search("without|semantic-parsing", path.name)]
     if not paths:
         raise InputError(f"{home}: the folder holds no XML files.")
@@ -37,7 +37,7 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
         for count, (number, entry) in enumerate(read_elements(path, "entry"), start=1):
             where = f"{path}:{number}"
             table = _parse_triples(entry, where)
-            # Release 3 has Russian texts beside the English ones.
+            # Release 3 has Russian texts as well as English ones.
             texts = [spaced("".join(lex.itertext())) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
             texts = [text for text in texts if text]
             if not texts:
@@ -53,7 +53,7 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
 
 
 def _parse_triples(entry: ElementTree.Element, where: str) -> Table:
-    """(property, object) pairs; ("subject", name) stands before the first triple about each subject in turn."""
+    """(property, object) pairs; ("subject", name) comes before the first triple about each new subject."""
     pairs: list[tuple[str, str]] = []
     previous = None
     for triple in entry.findall("./modifiedtripleset/mtriple"):
@@ -71,5 +71,5 @@ def _parse_triples(entry: ElementTree.Element, where: str) -> Table:
 
 
 def _entity(name: str) -> str:
-    """`Ada_Lovelace` and `"Ada Lovelace"` as text: what a writer would write, so that it can be copied."""
+    """`Ada_Lovelace` and `"Ada Lovelace"` as they appear in texts, so that they can be copied."""
     return spaced(name.replace("_", " ").strip('"')) or name

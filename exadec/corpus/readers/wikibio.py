@@ -12,13 +12,13 @@ from exadec.corpus.record import Record, read_lines
 from exadec.errors import InputError
 
 NONE = "<none>"
-"""The value of a WikiBio field that the infobox leaves open."""
+"""The value of a WikiBio field that is empty in the infobox."""
 
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
 
 def wikibio_files(folder: Path, split: str) -> list[Path]:
-    """`.box`, `.nb` and `.sent` of the original; `.box` and `.summary` where there are no sentences."""
+    """`.box`, `.nb` and `.sent` of the original; `.box` and `.summary` if there is no `.sent`."""
     require_split(split)
     box, numbers, sentences, summary = (
         locate(folder, f"{split}/{split}.{ending}") for ending in ("box", "nb", "sent", "summary")
@@ -29,7 +29,7 @@ def wikibio_files(folder: Path, split: str) -> list[Path]:
 
 
 def read_wikibio(folder: Path, split: str) -> Iterator[Record]:
-    """Infoboxes and first sentences (Lebret et al., 2016), tokens such as `-lrb-` as they come."""
+    """Infoboxes and first sentences (Lebret et al., 2016), with tokens such as `-lrb-` left as they are."""
     box, *rest = wikibio_files(folder, split)
     pairs = read_aligned(box, rest[0]) if len(rest) == 1 else _first_sentences(box, *rest)
     for number, line, sentence in pairs:
@@ -65,7 +65,7 @@ def _parse_box(line: str, where: str) -> Table:
     for cell in line.split("\t"):
         if not cell.strip():
             continue
-        name, colon, token = cell.partition(":")  # values may hold colons, names do not
+        name, colon, token = cell.partition(":")  # values may contain colons, names do not
         if not colon or not name.strip():
             raise InputError(f"{where}: expected field:token between tabs, but found {cell!r}.")
         numbered = _NUMBERED.fullmatch(name)

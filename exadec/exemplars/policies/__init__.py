@@ -1,6 +1,6 @@
-"""Which training instance becomes an instance's exemplar: one file for each policy, and the list of them.
+"""Policies that choose an instance's exemplar: one file each, and the list of them.
 
-A new policy is a subclass of `Policy` in a file of its own, and a line in `POLICIES`.
+To add a policy, write a subclass of `Policy` in a new file, and add a line to `POLICIES`.
 """
 
 from exadec.config import ConfigError, ExemplarConfig

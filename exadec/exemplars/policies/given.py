@@ -1,4 +1,4 @@
-"""Exemplars that a file names.
+"""Exemplars named in a file.
 
 In: JSONL lines of `split`, `uid` and `exemplar`. Out: for each instance the training instance that the file names.
 """
@@ -16,9 +16,9 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
 
 
 class Given(Policy):
-    """Those of `exemplars.given`, taken as they are."""
+    """The exemplars of `exemplars.given`, as they are."""
 
-    not_for_new_text = "its file names exemplars for the instances of the corpus alone"
+    not_for_new_text = "its file names exemplars only for instances of the corpus"
 
     def __init__(self, pool: Pool):
         super().__init__(pool)
@@ -47,20 +47,20 @@ def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
         if chosen < 0:
             raise InputError(f"{where}: there is no training record with the uid {exemplar!r}.")
         if split == "train" and uid == exemplar:
-            raise InputError(f"{where}: the record {uid!r} would be its own exemplar, and show the very answer.")
+            raise InputError(f"{where}: the record {uid!r} would be its own exemplar, which gives the answer away.")
         named[split][number] = chosen
     return named
 
 
 class _Places:
-    """Where the record with a uid is."""
+    """Looks up records by uid."""
 
     def __init__(self, uids: np.ndarray):
         self._order = np.argsort(uids, kind="stable")
         self._sorted = uids[self._order]  # (N,) uint64, ascending
 
     def find(self, uid: object) -> int:
-        """The number of the record, the last one if several have this uid; -1 if none has."""
+        """The number of the record with this uid, the last if there are several; -1 if there is none."""
         wanted = np.uint64(fingerprint(str(uid)))
         place = int(np.searchsorted(self._sorted, wanted, side="right")) - 1
         return int(self._order[place]) if place >= 0 and self._sorted[place] == wanted else -1

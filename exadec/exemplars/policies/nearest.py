@@ -11,7 +11,7 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances
 
 
 class Nearest(Policy):
-    """The nearest source; of equally near ones the first."""
+    """The nearest source; ties go to the first."""
 
     def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
         found = self.pool.search(side, engine)

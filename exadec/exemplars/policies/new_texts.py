@@ -1,6 +1,6 @@
-"""Texts that are not part of a corpus, and what each may have as its exemplar.
+"""New texts, outside any corpus, and the exemplars each may have.
 
-In: texts, the index of the training sources, and who may be found. Out: the nearest instances, draws, similarities.
+In: texts, the index of the training sources, and which may be found. Out: the nearest instances, draws, similarities.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,16 +15,16 @@ from exadec.exemplars.index import BowIndex
 
 @dataclass(frozen=True)
 class NewTexts:
-    """New sources that search the same training instances."""
+    """New sources that may all find the same training instances."""
 
     sources: Sequence[str]
     index: BowIndex
-    """Of the training sources; ids are the numbers of instances"""
+    """The index of the training sources; ids are instance numbers"""
     config: ExemplarConfig
     among: np.ndarray | None
     """(N,) bool: the training instances that may be found; None for all"""
     same_source: Callable[[str], np.ndarray]
-    """The training instances that a source may not have, because theirs is the same; often none"""
+    """The training instances excluded for a source, because they have the same source; usually none"""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -37,27 +37,27 @@ class NewTexts:
         barred = [self.same_source(source) for source in self.sources]
         ids, similarities = self.index.search_many(self.sources, k, self.among)
         for i, numbers in enumerate(barred):
-            if len(numbers):  # seldom: this one searches alone, among fewer
+            if len(numbers):  # rare: this source searches separately, among fewer instances
                 among = np.ones(len(self.index), bool) if self.among is None else self.among.copy()
                 among[numbers] = False
                 ids[i], similarities[i] = (found[0] for found in self.index.search_many([self.sources[i]], k, among))
         return ids, similarities
 
     def draw(self) -> np.ndarray:
-        """(Q,) int64: for each source any instance that it may have; -1 where there is none."""
+        """(Q,) int64: for each source a random instance that it may have; -1 if there is none."""
         members = np.arange(len(self.index)) if self.among is None else np.flatnonzero(self.among)
         drawn = np.full(len(self), -1, np.int64)
         for i, source in enumerate(self.sources):
-            barred = np.flatnonzero(np.isin(members, self.same_source(source)))  # ascending places among the members
+            barred = np.flatnonzero(np.isin(members, self.same_source(source)))  # ascending positions among the members
             if len(barred) < len(members):
                 place = self.random(source).integers(len(members) - len(barred))
-                for other in barred:  # those before the drawn one do not count
+                for other in barred:  # skip those before the drawn one
                     place += other <= place
                 drawn[i] = members[place]
         return drawn
 
     def similarities(self, numbers: np.ndarray) -> np.ndarray:
-        """(Q,) float32: cosine of each source with that of its instance; 0 for none."""
+        """(Q,) float32: cosine of each source with its instance's source; 0 for none."""
         found = np.zeros(len(self), np.float32)
         for i, (source, number) in enumerate(zip(self.sources, numbers.tolist(), strict=True)):
             if number >= 0:
@@ -66,5 +66,5 @@ class NewTexts:
         return found
 
     def random(self, source: str) -> np.random.Generator:
-        """A source draws the same whenever it is asked, and whatever else is asked with it."""
+        """Seeded by the source alone: a source always draws the same, whatever other sources come with it."""
         return np.random.default_rng((self.config.seed, fingerprint(source)))

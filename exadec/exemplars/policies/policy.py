@@ -1,4 +1,4 @@
-"""What a retrieval policy says of itself.
+"""The interface of a retrieval policy.
 
 In: a `Pool` and the instances of a split, or `NewTexts`. Out: a `Choice` for the split, or numbers for the new texts.
 """
@@ -13,21 +13,21 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
 
 
 class Policy(ABC):
-    """How exemplars are chosen. A subclass is made for one pool, and asked once for each split."""
+    """How exemplars are chosen. A policy is created for one pool, and called once for each split."""
 
     compares: ClassVar[Literal["source", "target"]] = "source"
-    """Which side of two instances is compared."""
+    """The side on which two instances are compared."""
     not_for_new_text: ClassVar[str] = ""
-    """Why new text cannot have its exemplars by this policy; it gets the nearest instead. Empty where it can."""
+    """Why this policy does not work for new text, which then gets the nearest exemplar; empty if it does work."""
 
     def __init__(self, pool: Pool):
         self.pool = pool
 
     @abstractmethod
     def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
-        """An exemplar for each instance of a split."""
+        """Choose an exemplar for each instance of a split."""
 
     @staticmethod
     def choose_for_new(texts: NewTexts) -> tuple[np.ndarray, np.ndarray]:
-        """(Q,) int64 training instances, -1 for none, and (Q,) float32 cosines. Other texts must make no difference."""
+        """(Q,) int64 training instances, -1 for none, and (Q,) float32 cosines. Texts must not affect one another."""
         raise NotImplementedError

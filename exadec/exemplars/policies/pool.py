@@ -1,6 +1,6 @@
-"""The training instances, to search and to draw from: what all policies share.
+"""The training instances that all policies search and draw from.
 
-In: two `Instances`, the training set and the instances that want exemplars. Out: `Neighbours`, draws, a `Choice`.
+In: two `Instances`, the training set and the instances that need exemplars. Out: `Neighbours`, draws, a `Choice`.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from exadec.exemplars.cluster import join_on_cluster
 from exadec.exemplars.join import Allowed, Device, Ledger, Neighbours, join
 
 ROUNDS = 64
-"""A draw that is not allowed is repeated so often; an instance that is still refused gets no exemplar."""
+"""Attempts at a draw that the rules allow; after that, an instance gets no exemplar."""
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The instances of one split, as retrieval sees them."""
+    """The instances of one split, prepared for retrieval."""
 
     rows: Rows
-    """What is compared: sources or targets, as the policy says"""
+    """Sources or targets, whichever the policy compares"""
     own: np.ndarray
     """(N,) int64: the number of a training instance; -1 for all others"""
     sources: np.ndarray
@@ -47,24 +47,24 @@ class Choice:
     index: np.ndarray
     """(N,) int64: a training instance; -1 for none"""
     similarity: np.ndarray
-    """(N,) float32: cosine of what was compared; 0 for none"""
+    """(N,) float32: cosine of the compared sides; 0 for none"""
     neighbours: np.ndarray
-    """(N, k) int64: the nearest training instances, best first; empty rows where nothing was searched for"""
+    """(N, k) int64: the nearest training instances, best first; k = 0 if nothing was searched"""
     neighbour_similarities: np.ndarray
     """(N, k) float32"""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where the join runs, and how it tells of itself."""
+    """Where the join runs, and how it reports progress."""
 
     device: Device = "auto"
     cluster: str | None = None
-    """Address of a Ray cluster, which then does all the work; `local` starts one here"""
+    """Address of a Ray cluster that runs the join; `local` starts one here"""
     unfinished: Path | None = None
-    """Folder for what is done of a join, so that it can be killed"""
+    """Folder for the finished part of a join, so that a killed one can resume"""
     key: str = ""
-    """Everything that the answers depend on"""
+    """Hash of everything that the results depend on"""
     report: Callable[[int, int], None] = lambda done, total: None
 
 
@@ -80,16 +80,16 @@ class Pool:
 
     @cached_property
     def by_group(self) -> Unarranged:
-        """Those of one group are neighbours, so that a query searches a range of them and nothing else."""
+        """Sorted by group, so that a query within a group searches one range."""
         order = np.argsort(self.train.groups, kind="stable")
         return Unarranged(self.train.rows.take(order), self.weights, order)
 
     def random(self, split: str) -> np.random.Generator:
-        """Each split has draws of its own."""
+        """A random generator for each split."""
         return np.random.default_rng((self.config.seed, *split.encode()))
 
     def with_similarities(self, side: Instances, index: np.ndarray) -> Choice:
-        """A choice that was made without a search, with the similarities it happens to have."""
+        """A choice made without a search, with its similarities computed afterwards."""
         from exadec.exemplars.kernels import dot_pairs  # numba, which takes a second to load
 
         rows, train = side.rows, self.train.rows
@@ -102,7 +102,7 @@ class Pool:
         return Choice(index, similarity, nothing.astype(np.int64), nothing.astype(np.float32))
 
     def forbids(self, side: Instances, index: np.ndarray) -> np.ndarray:
-        """(N,) bool: whether the rules refuse this exemplar to this instance."""
+        """(N,) bool: whether the rules forbid each instance its exemplar."""
         refused = side.own == index
         if self.config.exclude_same_source:
             refused |= side.sources == self.train.sources[index]
@@ -111,7 +111,7 @@ class Pool:
         return (index >= 0) & refused
 
     def search(self, side: Instances, engine: Engine) -> Neighbours:
-        """The k nearest training instances that the rules allow, of the same group where that is asked for."""
+        """The k nearest training instances that the rules allow; from the same group, if `group` says so."""
         if self.config.group == "any":
             return self._join(side, self.in_order, np.array([0, len(self.train)]), engine, "all")
         found = self._join(side, self.by_group, self._group_ranges(side), engine, "group")
@@ -151,18 +151,18 @@ class Pool:
         return join(side.rows, candidates, k, allowed, engine.device, ledger, engine.report)
 
     def _group_ranges(self, side: Instances) -> np.ndarray:
-        """(N, 2): where the instances of the same group are among `by_group`; nowhere for who has no group."""
+        """(N, 2): the range of each instance's group in `by_group`; empty for instances without a group."""
         groups = np.sort(self.train.groups, kind="stable")
         begins, ends = np.searchsorted(groups, side.groups), np.searchsorted(groups, side.groups, side="right")
         return np.stack([begins, np.where(side.groups < 0, begins, ends)], axis=1)
 
     def draw(self, side: Instances, random: np.random.Generator) -> np.ndarray:
-        """(N,) int64: any training instance that is allowed, of the same group where that is asked for."""
+        """(N,) int64: a random training instance that is allowed; from the same group, if `group` says so."""
         order, ranges = np.arange(len(self.train)), np.tile([0, len(self.train)], (len(side), 1))
         if self.config.group != "any":
             order, ranges = np.argsort(self.train.groups, kind="stable"), self._group_ranges(side)
         if self.config.group == "prefer":
-            # An instance that is alone in its group draws from all: `order` lists all, so all of it is a range, too.
+            # An instance that is alone in its group draws from all instances: the whole of `order` is a range, too.
             alone = np.diff(ranges, axis=1)[:, 0] <= (side.own >= 0)
             ranges[alone] = [0, len(self.train)]
         index = np.full(len(side), -1, np.int64)

@@ -1,6 +1,6 @@
-"""Any target: a control that says what exemplars are worth.
+"""A random target: a control that shows what exemplars are worth.
 
-In: a `Pool`, or `NewTexts`. Out: for each instance any training instance that the rules allow.
+In: a `Pool`, or `NewTexts`. Out: for each instance a random training instance that the rules allow.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances
 
 
 class Random(Policy):
-    """A draw without a search, with the similarity that it happens to have."""
+    """A random draw, with its similarity computed afterwards."""
 
     def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
         return self.pool.with_similarities(side, self.pool.draw(side, self.pool.random(split)))

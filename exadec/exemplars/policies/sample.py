@@ -1,4 +1,4 @@
-"""One of the k nearest sources, drawn anew for each instance.
+"""One of the k nearest sources, drawn at random for each instance.
 
 In: a `Pool`, or `NewTexts`. Out: for each instance one of its `exemplars.neighbours` nearest training instances.
 """
@@ -11,7 +11,7 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances
 
 
 class Sample(Policy):
-    """One of the nearest; each is as likely as the others."""
+    """One of the nearest, all equally likely."""
 
     def choose(self, side: Instances, split: str, engine: Engine) -> Choice:
         found = self.pool.search(side, engine)
@@ -28,5 +28,5 @@ class Sample(Policy):
 
 
 def _column(draws: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """(Q,) int64: which of its (Q, k) neighbours a draw from 0 to 1 takes; 0 where there are none."""
+    """(Q,) int64: which of the (Q, k) neighbours a draw from 0 to 1 selects; 0 if there are none."""
     return (draws * np.maximum((ids >= 0).sum(axis=1), 1)).astype(np.int64)

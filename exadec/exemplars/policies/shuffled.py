@@ -1,6 +1,6 @@
 """The nearest exemplar of another instance: a control with the same exemplars in the wrong places.
 
-In: a `Pool`. Out: for each instance the nearest training instance of some other one.
+In: a `Pool`. Out: for each instance the nearest training instance of another one.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from exadec.exemplars.policies.pool import ROUNDS, Choice, Engine, Instances
 
 
 class Shuffled(Policy):
-    """The nearest ones of a split, in another order."""
+    """The nearest exemplars of a split, shuffled."""
 
     not_for_new_text = "it shuffles the exemplars of a whole split"
 
@@ -20,7 +20,7 @@ class Shuffled(Policy):
         return Choice(chosen.index, chosen.similarity, found.ids, found.similarities(side.rows.squares))
 
     def _shuffle(self, side: Instances, nearest: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """(N,) int64: the same exemplars in another order; within groups where these are asked for."""
+        """(N,) int64: the same exemplars, shuffled; within groups, if `group` says so."""
         groups = np.zeros(len(side), np.int64) if self.pool.config.group == "any" else side.groups
         index = np.empty_like(nearest)
         index[np.argsort(groups, kind="stable")] = nearest[np.lexsort((random.random(len(side)), groups))]

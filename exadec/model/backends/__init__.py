@@ -1,5 +1,5 @@
-"""Everything that is fast rather than readable, behind one interface: `Backend`.
+"""All code that is written for speed rather than for reading, behind one interface: `Backend`.
 
 `reference` is plain PyTorch and runs anywhere. `triton` needs a CUDA GPU. `hopper` needs an H100 or H200 and bfloat16.
-A model is given one of them once, by `choose_backend`, and trains with it. Search always uses the reference.
+`choose_backend` picks one for training. Search always uses the reference.
 """

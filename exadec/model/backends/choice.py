@@ -1,6 +1,6 @@
-"""Which backend trains a model.
+"""Choosing the backend that trains a model.
 
-In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason why not.
+In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason it cannot run.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from exadec.model.backends.reference import REFERENCE, Backend
 
 
 def pick_device() -> torch.device:
-    """The GPU where there is one."""
+    """The GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Chosen(NamedTuple):
-    """A backend, and what there is to say about the choice."""
+    """A backend, and a log message that explains the choice."""
 
     backend: Backend
     message: str
 
 
 def choose_backend(wanted: str, device: torch.device, precision: torch.dtype, config: ModelConfig) -> Chosen:
-    """The backend of that name, refused with the reason where it cannot run; for `auto` the fastest that can."""
+    """The backend named `wanted`, or an `InputError` that says why it cannot run. `auto` is the fastest that can."""
     obstacles = _obstacles(device, precision, config)
     if not obstacles["hopper"]:
         obstacles["hopper"] = _obstacle_of_card(device)
@@ -62,7 +62,7 @@ def _obstacles(device: torch.device, precision: torch.dtype, config: ModelConfig
 
 
 def _build(name: str, device: torch.device) -> Backend:
-    # Triton comes with torch for CUDA, and only there.
+    # Import late: only CUDA builds of torch come with Triton.
     if name == "hopper":
         from exadec.model.backends.hopper import HopperBackend
 
@@ -79,7 +79,7 @@ def _obstacle_to_triton(device: torch.device) -> str:
     if device.type != "cuda":
         return "there is no CUDA GPU here"
     if find_spec("triton") is None:
-        return "Triton is not installed (torch for CUDA brings it along)"
+        return "Triton is not installed (it comes with CUDA builds of torch)"
     return ""
 
 
@@ -100,7 +100,7 @@ def _obstacle_to_hopper(precision: torch.dtype, config: ModelConfig) -> str:
     if config.embedding % 4:
         return f"its kernels need `model.embedding` to be a multiple of 4, and it is {config.embedding}"
     if find_compiler() is None:
-        return "NVRTC, the compiler that comes with torch for CUDA, was not found"
+        return "NVRTC, the compiler that comes with CUDA builds of torch, was not found"
     return ""
 
 
@@ -108,5 +108,5 @@ def _obstacle_of_card(device: torch.device) -> str:
     """Why the Hopper backend cannot run on a GPU; empty if it can."""
     major, minor = torch.cuda.get_device_capability(device)
     if (major, minor) != (9, 0):
-        return f"the GPU has compute capability {major}.{minor}, and its kernels are for 9.0 (H100, H200)"
+        return f"the GPU has compute capability {major}.{minor}, and its kernels need 9.0 (H100, H200)"
     return ""

@@ -1,6 +1,6 @@
-"""The reference backend: plain PyTorch, which runs anywhere and is what the others are tested against.
+"""The reference backend: plain PyTorch. It runs anywhere, and the other backends are tested against it.
 
-In: tensors and weights of the model. Out: the same mathematics as the paper's, differentiable by autograd.
+In: tensors and weights of the model. Out: the paper's equations, differentiable by autograd.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ from exadec.model.backends.softmax import Rows, chunked_log_probability
 from exadec.model.cells import LSTM, State
 
 SMALLEST = 1e-30
-"""Stands for a probability of zero where its logarithm is taken."""
+"""Replaces a probability of zero before taking its logarithm."""
 
 Unrolled = Callable[[State], torch.Tensor]
-"""All time steps but for the first state: state (B, D) each -> hidden states (B, T, D)."""
+"""Runs all time steps from an initial state: (B, D) each -> hidden states (B, T, D)."""
 
 One = TypeVar("One")
 Other = TypeVar("Other")
 
 
 class Backend:
-    """What a model asks of its backend. This class answers in plain PyTorch; others override what they do faster."""
+    """The operations a model needs, in plain PyTorch. Other backends override the ones they do faster."""
 
     name = "reference"
     captured = False
@@ -46,9 +46,9 @@ class Backend:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """One layer of two LSTMs; the second reads each text from its last word to its first.
 
-        x (2, B, S, E), or (1, B, S, E) for both, times the dropout mask (2, B, 1, E) if any; `weights` are torch's four
-        of each LSTM. Gives the states (2, B, S, D), with x added if `residual`, and the states after the last word read
-        (2, B, D), without it. Positions behind the end of a text hold anything.
+        x is (2, B, S, E), or (1, B, S, E) shared by both; it is multiplied by the dropout mask (2, B, 1, E), if any.
+        `weights` are torch's four tensors for each LSTM. Returns the states (2, B, S, D), with x added if `residual`,
+        and each LSTM's final state (2, B, D) without it. Values at padding are undefined.
         """
         own = x.expand(2, -1, -1, -1)
         ahead, back = own if mask is None else own * mask  # (B, S, E) each
@@ -66,7 +66,10 @@ class Backend:
         return [_lstm(*parts) for parts in zip(inputs, first, weights, strict=True)]
 
     def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
-        """All steps over known inputs (B, T, inputs) with λ (B, 1 or G, R), as far as they need no first state."""
+        """Prepare all steps over known inputs (B, T, inputs) with λ (B, 1 or G, R).
+
+        Whatever does not depend on the initial state is computed here; the returned function does the rest.
+        """
         if cell.cell == LSTM and isinstance(cell.Q, FixedLinear):
             return lambda state: self.lstms([x], [state], [_in_one_piece(plain_weights(cell))])[0]
         projected = cell.project(x, lam)  # (B, T, G, D)
@@ -83,7 +86,7 @@ class Backend:
     def log_probability(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
     ) -> torch.Tensor:
-        """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T); anything at padding."""
+        """log softmax(Wx + b) at the targets: (B, T, E), (V, E), (V,), (B, T) -> (B, T); undefined at padding."""
         words = targets != PAD
         found = chunked_log_probability(x[words], weight, bias, targets[words], Rows())
         return found.new_zeros(targets.shape).masked_scatter(words, found)
@@ -97,10 +100,10 @@ class Backend:
         ids: torch.Tensor,
         size: int,
     ) -> torch.Tensor:
-        """log p of the given words alone, (B, T), under the copy mixture, which is never built over all X words.
+        """log p of the targets under the copy mixture: (B, T). The mixture over all X words is never built.
 
-        `generated` (B, T) is their log p of being generated, `gate` (B, T) the gate's logit, `weights` (B, T, M) the
-        attention over the words `ids` (B, M), `size` that of the vocabulary.
+        `generated` (B, T) is the log p of generating each target, `gate` (B, T) the gate's logit, `weights` (B, T, M)
+        the attention over the words `ids` (B, M), and `size` the size of the vocabulary.
         """
         generated = generated.masked_fill(targets >= size, -torch.inf)
         matches = ids[:, None] == targets[:, :, None]  # (B, T, M)
@@ -108,7 +111,7 @@ class Backend:
         return torch.logaddexp(functional.logsigmoid(gate) + generated, functional.logsigmoid(-gate) + copied)
 
     def overlap(self, first: Callable[[], One], second: Callable[[], Other]) -> tuple[One, Other]:
-        """Both results; a backend may compute them at the same time."""
+        """Return both results; a backend may compute them at the same time."""
         return first(), second()
 
 
@@ -116,7 +119,7 @@ REFERENCE = Backend()
 
 
 def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Each sequence back to front; the padding stays where it is."""
+    """Reverse each sequence; the padding stays in place."""
     positions = torch.arange(x.shape[1], device=x.device)  # (S,)
     mirrored = lengths[:, None] - 1 - positions  # (B, S)
     index = torch.where(mirrored >= 0, mirrored, positions)
@@ -124,7 +127,7 @@ def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def plain_weights(cell: RecurrentCell) -> list[torch.Tensor]:
-    """torch's four tensors of an LSTM that does not adapt; the constant offset is the second bias."""
+    """A non-adaptive LSTM cell as torch's four tensors; the constant offset is the second bias."""
     assert isinstance(cell.Q, FixedLinear)
     assert isinstance(cell.P, FixedLinear)
     return [part.flatten(0, 1) for part in (cell.Q.weight, cell.P.weight, cell.B, cell.offset)]
@@ -133,7 +136,7 @@ def plain_weights(cell: RecurrentCell) -> list[torch.Tensor]:
 def _lstm(x: torch.Tensor, state: State, weights: Sequence[torch.Tensor]) -> torch.Tensor:
     """torch's LSTM in the precision of its weights: (B, T, E) -> (B, T, D)."""
     dtype = weights[0].dtype
-    # Autocast would run cuDNN's LSTM in float16, whatever type it is asked for, and nobody scales the loss for that.
+    # Autocast would run cuDNN's LSTM in float16, whatever dtype it is set to, and we do not scale the loss for that.
     with torch.autocast(x.device.type, enabled=False):
         first = tuple(part.to(dtype)[None] for part in state)
         states: torch.Tensor = torch.lstm(x.to(dtype), first, list(weights), True, 1, 0.0, True, False, True)[0]

@@ -1,6 +1,7 @@
 """The softmax over the vocabulary at known targets, in chunks of rows.
 
-In: attentional vectors, softmax weights, target words. Out: log p of each, and gradients; never all logits at once.
+In: attentional vectors, softmax weights, target words. Out: log p of each target, and gradients. The logits of all
+rows never exist at once.
 """
 
 from typing import Any
@@ -9,21 +10,22 @@ import torch
 from torch.autograd.function import once_differentiable
 
 _BYTES = 1 << 28
-"""Size of the logits that exist at a time. On an H200 half of it takes 1.1 times as long, an eighth 1.3 times."""
+"""Maximum size of a chunk of logits. On an H200, half the size takes 1.1 times as long, an eighth 1.3 times."""
 _CACHED = 1 << 20
-"""Logits that a CPU takes through several operations while its cache holds them."""
+"""Logits that a CPU processes at a time, so that they stay in its cache from one operation to the next."""
 
 
 class Rows:
-    """What is done with rows of logits; this in plain PyTorch."""
+    """Operations on rows of logits, in plain PyTorch."""
 
     keeps_logits = True
-    """Whether a single chunk is kept for the backward pass. A GPU computes it again sooner than it finds the memory."""
+    """Whether to keep the logits for the backward pass if they fit into one chunk. A GPU is faster to recompute them
+    than to allocate the memory."""
 
     def score(
         self, logits: torch.Tensor, targets: torch.Tensor, normalizers: torch.Tensor, found: torch.Tensor
     ) -> None:
-        """Fill log Σ exp of each row, and log p of its target: (rows, V), (rows,) -> (rows,) each."""
+        """Fill in log Σ exp of each row and log p of its target: (rows, V), (rows,) -> (rows,) each."""
         blocks = (tensor.split(_rows_in_cache(logits)) for tensor in (logits, normalizers))
         for part, normalizer in zip(*blocks, strict=True):
             values = part.to(normalizer.dtype)
@@ -43,7 +45,7 @@ class Rows:
         return logits.sum(0, dtype=normalizers.dtype)
 
     def add_product(self, total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-        """total += ab, where the total may be of higher precision."""
+        """total += ab, in place; the total may have a higher precision."""
         total += a @ b
 
 
@@ -58,7 +60,7 @@ def chunked_log_probability(
 
 
 def autocast_dtype(x: torch.Tensor) -> torch.dtype:
-    """The type in which products are done here."""
+    """The dtype of matrix products with x: autocast's, if it is on."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 

@@ -1,6 +1,6 @@
 """Work on a second CUDA stream.
 
-In: a block of calls. Out: the same results, computed while other work goes on, until someone waits for them.
+In: a block of code. Out: the same results, computed while the current stream goes on; wait before using them.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ import torch
 def second_stream(device: torch.device, number: int = 0) -> Iterator[None]:
     """Run the block on a second CUDA stream; wait (`wait_for`) before using its results.
 
-    Keep the tensors that the block reads alive until then: the allocator hands freed memory out again at once. On a
-    CPU, where Triton's interpreter may run the kernels, the block just runs.
+    Keep the tensors that the block reads alive until then: the allocator reuses freed memory at once. On a CPU, where
+    Triton's interpreter may run the kernels, the block just runs.
     """
     if device.type != "cuda":
         yield
@@ -26,11 +26,11 @@ def second_stream(device: torch.device, number: int = 0) -> Iterator[None]:
 
 
 def wait_for(device: torch.device, *made: torch.Tensor | None, number: int = 0) -> None:
-    """Let the current stream wait for the second one.
+    """Make the current stream wait for the second one.
 
-    `made` are tensors of the second stream that the backward pass of the current one reads. Autograd runs the backward
-    pass of each block on the stream of its forward pass, so the second stream could otherwise be given their memory
-    while the current one still has to read it.
+    `made` are tensors of the second stream that the backward pass reads on the current one. Autograd runs the backward
+    pass of each block on the stream of its forward pass. Without this, the allocator could reuse their memory on the
+    second stream before the current one has read it.
     """
     if device.type != "cuda":
         return
@@ -43,6 +43,6 @@ def wait_for(device: torch.device, *made: torch.Tensor | None, number: int = 0) 
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    # torch hands out 32 streams of each priority in turn. Graphs are captured on one of ordinary priority, which must
-    # not happen to be this one.
+    # torch hands out 32 streams of each priority in turn. CUDA graphs are captured on a stream of normal priority; a
+    # high-priority stream is never the same one.
     return torch.cuda.Stream(device, priority=-1)

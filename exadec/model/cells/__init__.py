@@ -1,4 +1,4 @@
-"""The decoder's recurrent cells. A new one is a file beside these and a line in `CELLS`."""
+"""The decoder's recurrent cells. To add one, add a file to this folder and a line to `CELLS`."""
 
 from exadec.model.cells.cell import Cell, State
 from exadec.model.cells.elman import ELMAN

@@ -1,6 +1,6 @@
-"""What a recurrent cell is, apart from its weights.
+"""A recurrent cell without its weights.
 
-In: gates from the input and from the state before. Out: the next state.
+In: the input half and the recurrent half of the gates. Out: the next state.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Update = Callable[[torch.Tensor, torch.Tensor, State], State]
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of cell. The weights around it, adaptive or fixed, are the same for every kind."""
+    """One type of cell. The weights around it, adaptive or fixed, have the same form for every type."""
 
     name: str
     offsets: tuple[float, ...]

@@ -15,5 +15,5 @@ def _update(projected: torch.Tensor, recurrent: torch.Tensor, state: State) -> S
     return torch.sigmoid(leave) * torch.tanh(c), c
 
 
-# A forget gate that starts out open lets the cell remember from the first step of training on.
+# The forget gate starts out open, so the cell remembers from the first training step.
 LSTM = Cell("lstm", offsets=(0.0, 1.0, 0.0, 0.0), states=("h", "c"), update=_update)

@@ -1,6 +1,6 @@
 """The Hopper backend: H100 and H200, bfloat16, LSTMs of up to 320 units.
 
-In: the calls of `Backend`. Out: the same results; LSTMs take one launch for all their time steps.
+In: the calls of `Backend`. Out: the same results, with one kernel launch for all time steps of an LSTM.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from exadec.model.cells import LSTM, State
 
 
 class HopperBackend(TritonBackend):
-    """LSTMs in CUDA C++; everything else as in the Triton backend."""
+    """LSTMs in CUDA C++; everything else comes from the Triton backend."""
 
     name = "hopper"
 

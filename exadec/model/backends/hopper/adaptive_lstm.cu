@@ -1,10 +1,10 @@
-// The adaptive LSTM of the paper; see fused_parts.cu, which comes before.
+// The adaptive LSTM of the paper. It is compiled after shared_parts.cu; read that file first.
 
 constexpr int NARROW_LENGTH = NARROW + 8;
 constexpr int COLUMNS = (NARROW / 8 + WARPS - 1) / WARPS;
 
-// `multiply_rows` with weights in shared memory: a column is a row of WIDE values there; the warp's i-th tile is
-// warp + 8i.
+// `multiply_rows` with weights in shared memory, where each column is stored as a row of WIDE values. The warp's i-th
+// tile is warp + 8i.
 template <int K, int COUNT>
 __device__ inline void multiply_rows_shared(
     float (&sums)[TILES][COUNT][4], const bfloat* rows, int length, const bfloat* weights) {
@@ -30,7 +30,7 @@ __device__ inline void multiply_rows_shared(
     }
 }
 
-// The block's share of both factors, stored (4, RANK, HIDDEN) each, and of λ; its columns are of one gate.
+// The block's share of both factors, stored as (4, RANK, HIDDEN) each. Its columns all belong to one gate.
 struct Factors {
     int gate, start;  // of the block's columns
 #if SHARED_WEIGHTS
@@ -84,7 +84,7 @@ __device__ inline void load_coefficients(
     }
 }
 
-// Two neighbouring columns of one row among the sums of a first product.
+// Two adjacent columns of one row, among the sums of the first product.
 struct Pair {
     int inside;  // in (ROWS, NARROW_LENGTH)
     bool exists;
@@ -95,8 +95,8 @@ struct Pair {
     }
 };
 
-// Four neighbouring columns of the block's share of (B, T, 4, RANK), the i-th that a thread copies: by rows, so that
-// neighbouring threads touch neighbouring memory.
+// Four adjacent columns of the block's share of (B, T, 4, RANK): the i-th chunk that a thread copies. Threads go along
+// rows, so that accesses are coalesced.
 constexpr int CHUNKS = (ROWS * NARROW / 4 + THREADS - 1) / THREADS;
 struct Chunk {
     bool real;
@@ -110,7 +110,7 @@ struct Chunk {
     }
 };
 
-// given (4, B, T, D), bias (4, B, D), first h and c (B, D), V and U (4, R, D), λ (B, groups, R)
+// given (4, B, T, D), bias (4, B, D), initial h and c (B, D), V and U (4, R, D), λ (B, groups, R)
 // -> states and previous (B, T, D), narrow and scaled (B, T, 4, R), activations (B, T, 4, D), cells (B, T, D)
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) adaptive_forward(
     const bfloat* given, const bfloat* bias, const float* first_h, const float* first_c, const float* V,
@@ -155,7 +155,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
         if (t > 0) states_box.await();
-        __syncthreads();  // all have copied what the last step left
+        __syncthreads();  // all threads have copied the results of the last step
         {
             float sums[TILES][COLUMNS][4];
             factors.apply_first(sums, h);
@@ -196,7 +196,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 UNROLL for (int i = 0; i < 4; i++) gates[gate][i] += offset[i];
                 add_partials<PARTS>(gates[gate], partials, gate * PARTS, item.row, item.quad);
             }
-            close_gates(gates, cell[n], value);
+            lstm_gates_forward(gates, cell[n], value);
             state[n] = pack4(value);
             UNROLL for (int gate = 0; gate < 4; gate++) input[n][gate] = pack4(gates[gate]);
             if (t + 1 < steps) broadcast(h, item, state[n], states_box);
@@ -215,8 +215,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     meet();  // no block may end while others could still write to it
 }
 
-// grad (B, T, D) and what adaptive_forward left
-// -> grad_gates (B, T, 4, D), grad_narrow (B, T, 4, R), grad_lam (B, 4, R), gradients of the first h and c (B, D)
+// grad (B, T, D) and the results of adaptive_forward
+// -> grad_gates (B, T, 4, D), grad_narrow (B, T, 4, R), grad_lam (B, 4, R), gradients of the initial h and c (B, D)
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) adaptive_backward(
     const bfloat* grads, const float* first_c, const float* V, const float* U, const float* lam, int groups, int batch,
     int steps, const bfloat* narrow, const bfloat* activations, const float* cells, bfloat* grad_gates,
@@ -264,7 +264,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 unpack(grad, grad_here[n]);
                 UNROLL for (int gate = 0; gate < 4; gate++) unpack(values[gate], gates[n][gate]);
                 add_partials<CLUSTER>(grad, partials, 0, item.row, item.quad);
-                open_gates(values, grad, grad_cell[n], before[n], after[n]);
+                lstm_gates_backward(values, grad, grad_cell[n], before[n], after[n]);
                 UNROLL for (int gate = 0; gate < 4; gate++) gates[n][gate] = pack4(values[gate]);
                 UNROLL for (int i = 0; i < 4; i++) after[n][i] = before[n][i];
             }
@@ -333,8 +333,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
 }
 
-// The way back through scaling by λ, of all steps: grad_scaled (4, B, T, R), narrow (B, T, 4, R), λ (B, groups, R)
-// -> grad_narrow (B, T, 4, R), grad_lam (B, 4, R). A block for each sequence and gate.
+// Backward pass of the scaling by λ, for all steps: grad_scaled (4, B, T, R), narrow (B, T, 4, R), λ (B, groups, R)
+// -> grad_narrow (B, T, 4, R), grad_lam (B, 4, R). One block for each sequence and gate.
 extern "C" __global__ void __launch_bounds__(THREADS) unscale(
     const bfloat* grad_scaled, const bfloat* narrow, const float* lam, int groups, int batch, int steps,
     bfloat* grad_narrow, float* grad_lam) {

@@ -2,8 +2,8 @@
 
 In: the sizes of an LSTM. Out: machine code for these sizes, and functions that launch it.
 
-NVRTC, the compiler that comes with torch, compiles the .cu files for one set of sizes at their first use, in about a
-second. No toolkit needs to be installed.
+NVRTC, the compiler that comes with torch, compiles the .cu files for one set of sizes on first use. This takes about a
+second and needs no CUDA toolkit.
 """
 
 import ctypes
@@ -17,16 +17,16 @@ import torch
 THREADS = 256
 _WARPS = 8
 _WIDEST = 40
-"""Most hidden units of one block; more would not leave room for its weights."""
+"""Maximum hidden units per block; with more, its weights would not fit."""
 LARGEST = 8 * _WIDEST
-"""Most hidden units, and the highest rank: a cluster has at most 8 blocks."""
+"""Maximum hidden units, and maximum rank: a cluster has at most 8 blocks."""
 _REGISTERS = 128
-"""Most registers a thread may fill with weights; beyond that half of them go to shared memory."""
+"""Maximum registers per thread for weights; if they need more, half of them go to shared memory."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows and units are divided among blocks. The kernels are compiled for one layout."""
+    """How rows and units are divided among blocks. Kernels are compiled for each layout separately."""
 
     hidden: int
     rank: int
@@ -56,7 +56,7 @@ class Layout:
         return sizes
 
     def shared_bytes(self, kernel: str) -> int:
-        """Shared memory of a block, in the order in which the kernel divides it."""
+        """Shared memory of a block; the terms come in the order of the kernel's buffers."""
         wide, narrow, own = self.cluster * self.units + 8, self.narrow + 8, 4 * self.units + 8
         partials = self.cluster * self.rows * (self.units + 8) * 4
         if kernel == "plain_forward":
@@ -73,11 +73,11 @@ class Layout:
 
 
 def lay_out(hidden: int, rank: int, batch: int, directions: int, device: torch.device) -> Layout:
-    """The layout with the fastest step: few rows a cluster, yet all clusters run at the same time."""
+    """The layout with the fastest step: few rows per cluster, but all clusters run at the same time."""
     smallest = 4 if rank else 1
     cluster = next(size for size in (1, 2, 4, 8) if size >= smallest and max(hidden, rank) <= size * _WIDEST)
     properties: Any = torch.cuda.get_device_properties(device)
-    # A cluster lies within one of the chip's groups of up to 18 multiprocessors.
+    # A cluster must fit into one GPC, a group of up to 18 multiprocessors.
     at_once = properties.multi_processor_count // 18 * (18 // cluster)
     layouts = [Layout(hidden, rank, cluster, rows) for rows in ((16, 32, 48) if rank else (16, 32, 48, 64, 80, 96))]
     kernel = "adaptive_backward" if rank else "plain_backward"
@@ -107,7 +107,7 @@ def _load(kernel: str, layout: Layout, device: int) -> Any:
 
 @cache
 def compile_kernels(layout: Layout) -> bytes:
-    """Machine code of the two kernels of a layout, by NVRTC: no toolkit needs to be installed."""
+    """Compile the kernels of a layout with NVRTC, and return the machine code."""
     library = find_compiler()
     assert library is not None
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -129,7 +129,7 @@ def compile_kernels(layout: Layout) -> bytes:
 
 @cache
 def find_compiler() -> ctypes.CDLL | None:
-    """NVRTC, which comes with torch for CUDA; None where it cannot be loaded."""
+    """NVRTC, which comes with CUDA builds of torch; None if it cannot be loaded."""
     version = (torch.version.cuda or "13").split(".")[0]
     for name in (f"libnvrtc.so.{version}", "libnvrtc.so"):
         try:

@@ -1,6 +1,6 @@
-"""LSTMs whose recurrence is one launch of a kernel that keeps the recurrent weights on the chip (*.cu).
+"""LSTMs whose time steps are one kernel launch. The kernel (*.cu) keeps the recurrent weights on the chip.
 
-In: inputs of all steps, first states, weights, λ. Out: the hidden states, and gradients by hand.
+In: inputs of all steps, initial states, weights, λ. Out: the hidden states, and hand-written gradients.
 """
 
 from typing import Any
@@ -14,9 +14,9 @@ _DTYPE = torch.bfloat16
 
 
 class AdaptiveInputs(torch.autograd.Function):
-    """What inputs and λ add to the gates of all steps: Qx with Q = U·diag(λ)·Vᵀ, and the bias Bλ, for each gate.
+    """The input half of the gates for all steps: Qx with Q = U·diag(λ)·Vᵀ, and the bias Bλ, for each gate.
 
-    The bias counts as part of the first result: `AdaptiveLstm` adds it there, and no gradient comes back for it alone.
+    The bias is returned separately because `AdaptiveLstm` adds it to Qx. Its gradient is part of the gradient of Qx.
     """
 
     @staticmethod
@@ -71,7 +71,7 @@ class AdaptiveInputs(torch.autograd.Function):
 
 
 class AdaptiveLstm(torch.autograd.Function):
-    """h₁...h_T of the LSTM whose recurrent map is P = U·diag(λ)·Vᵀ for each gate, from what `AdaptiveInputs` gives."""
+    """h₁...h_T of the LSTM with the recurrent map P = U·diag(λ)·Vᵀ for each gate, from `AdaptiveInputs`' results."""
 
     @staticmethod
     def forward(
@@ -85,7 +85,7 @@ class AdaptiveLstm(torch.autograd.Function):
         U: torch.Tensor,  # noqa: N803 - (4, R, D)
     ) -> torch.Tensor:  # (B, T, D)
         (batch, steps, gates, hidden), rank = given.shape, V.shape[1]
-        by_gate = given.permute(2, 0, 1, 3).contiguous()  # as it was made, so nothing is copied
+        by_gate = given.permute(2, 0, 1, 3).contiguous()  # the layout `AdaptiveInputs` computed: no copy
         first_h, first_c, factors = (tensor.float().contiguous() for tensor in (h, c, lam))
         states, previous = given.new_empty(2, batch, steps, hidden)
         narrow, scaled = given.new_empty(2, batch, steps, gates, rank)
@@ -125,25 +125,25 @@ class AdaptiveLstm(torch.autograd.Function):
 
 
 def _sum_groups(grad: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
-    """(B, 4, R) -> the shape of λ, one for all gates or one for each."""
+    """Gradient of λ: (B, 4, R) -> (B, 1 or 4, R)."""
     return grad.sum(1, keepdim=True) if lam.shape[1] == 1 else grad
 
 
 class PlainLayer(torch.autograd.Function):
-    """Ordinary LSTMs side by side, N of them (1 or 2); a second one reads each text's words from the last to the first.
+    """N ordinary LSTMs (1 or 2) in one launch. The second one reads each text from its last word to its first.
 
-    `mask`, if any, is dropout's, already scaled; with `residual`, inputs are added to outputs. Weights and two biases
-    of each LSTM follow one another. An LSTM's state is zero where there is no word.
+    `mask` is the scaled dropout mask, if any. With `residual`, inputs are added to outputs. The two weights and two
+    biases of the first LSTM come before those of the second. States are zero at padding.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        x: torch.Tensor,  # (N, B, T, E), or (1, B, T, E) for all
+        x: torch.Tensor,  # (N, B, T, E), or (1, B, T, E) shared by all
         mask: torch.Tensor | None,  # (N, B, 1, E)
         residual: bool,
         lengths: torch.Tensor,  # (B,) int32
-        h: torch.Tensor | None,  # (B, D), if not zero
+        h: torch.Tensor | None,  # (B, D); None for zeros
         c: torch.Tensor | None,  # (B, D)
         *weights: torch.Tensor,  # (4D, E), (4D, D), (4D), (4D), for each LSTM
     ) -> tuple[torch.Tensor, torch.Tensor]:  # (N, B, T, D) and, after the last word, (N, B, D)
@@ -203,7 +203,7 @@ class PlainLayer(torch.autograd.Function):
         grad_Q = _multiply(columns, inputs)  # noqa: N806 - (N, 4D, E)
         recurrent = _multiply(columns, previous)  # (N, 4D, D + 8), the bias's gradient in column D
         grad_P = recurrent[..., :hidden].contiguous()  # noqa: N806
-        # Twice, one for each of the biases: clipping scales gradients in place, and must not meet one of them twice.
+        # A copy for each of the two biases: clipping scales gradients in place, so they must not share memory.
         biases = recurrent[..., hidden].expand(2, -1, -1).contiguous()  # (2, N, 4D)
         of_weights = [part for i in range(directions) for part in (grad_Q[i], grad_P[i], biases[0, i], biases[1, i])]
         of_states = (None, None) if h_dtype is None else (grad_h.to(h_dtype), grad_c.to(c_dtype))
@@ -211,7 +211,7 @@ class PlainLayer(torch.autograd.Function):
 
 
 def _multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Gradients of weights: products of matrices, or of batches of them, in the float32 in which they are summed."""
+    """Matrix product, or batched matrix product, with a float32 result: gradients of weights."""
     product = torch.mm if a.dim() == 2 else torch.bmm
     if a.is_cuda:
         return product(a, b, out_dtype=torch.float32)
@@ -221,7 +221,7 @@ def _multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _gather_gradients(
     grad: torch.Tensor, mask: torch.Tensor | None, more: torch.Tensor | None, copies: int, layout: Layout
 ) -> torch.Tensor:
-    """grad ⊙ mask + more, (N, B, T, E); summed over N if all read one copy of the inputs."""
+    """grad ⊙ mask + more, (N, B, T, E); summed over N if all LSTMs share their input."""
     directions, batch, steps, width = grad.shape
     if mask is None:
         grad = grad if more is None else grad + more

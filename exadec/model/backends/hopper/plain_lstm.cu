@@ -1,25 +1,25 @@
-// An ordinary LSTM, in one or two directions; see fused_parts.cu, which comes before.
+// Ordinary LSTMs, in one or two directions. This file is compiled after shared_parts.cu; read that file first.
 
 constexpr int OWN_LENGTH = OWN + 8;
 constexpr int COLUMNS = (OWN / 8 + WARPS - 1) / WARPS;
 
-// Where a sequence is at step t. Direction 1 reads from the last word to the first; padding comes last in both.
+// The position a sequence reads at step t. Direction 1 reads from the last word to the first; padding is last in both.
 __device__ inline int position(int t, int length, int direction) {
     return direction == 1 && t < length ? length - 1 - t : t;
 }
 
-// Row number of gate and unit in P (4·HIDDEN, HIDDEN), for the block's n-th own gate; -1 for padding.
+// The row of P (4·HIDDEN, HIDDEN) for the block's n-th own gate; -1 for padding.
 __device__ inline int own_row(int n, int block) {
     const int unit = block * UNITS + n % UNITS;
     return n < OWN && unit < HIDDEN ? n / UNITS * HIDDEN + unit : -1;
 }
 
-// given (N, B, T, 4, D), for each direction P (4D, D) and two biases (4D), first h and c (B, D) if `started`, lengths
-// (B), x (B, T, D), `x_stride` values from one direction to the next
-// -> at the words' positions states (N, B, T, D), with x added if `residual`, and h before each step
-// (N, B, T, D + 8), with ones in column D; by step
-// activations (N, B, T, 4, D) and cells (N, B, T, D); each text's last state (N, B, D).
-// The grid's second dimension is N, the directions.
+// In: given (N, B, T, 4, D); for each direction P (4D, D) and two biases (4D); initial h and c (B, D) if `started`;
+// lengths (B); x (B, T, D), with a stride of `x_stride` between directions.
+// Out, indexed by position: states (N, B, T, D), with x added if `residual`, and h before each step (N, B, T, D + 8),
+// with ones in column D. Indexed by step: activations (N, B, T, 4, D) and cells (N, B, T, D). Each text's final state
+// (N, B, D).
+// The grid's second dimension is N, the number of directions.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) plain_forward(
     const bfloat* given, const float* P_0, const float* bias_0, const float* more_bias_0, const float* P_1,
     const float* bias_1, const float* more_bias_1, const float* first_h, const float* first_c, int started,
@@ -28,12 +28,12 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     const int block = block_in_cluster(), first = blockIdx.x / CLUSTER * ROWS, direction = blockIdx.y;
     const float *P = direction ? P_1 : P_0, *bias = direction ? bias_1 : bias_0;
     const float* more_bias = direction ? more_bias_1 : more_bias_0;
-    const long long words = (long long)direction * batch * steps;  // of the directions before
+    const long long words = (long long)direction * batch * steps;  // before this direction
     given += words * 4 * HIDDEN, activations += words * 4 * HIDDEN;
     states += words * HIDDEN, cells += words * HIDDEN, previous += words * (HIDDEN + 8);
     last += (long long)direction * batch * HIDDEN, x += (long long)direction * x_stride;
 
-    bfloat* h = reinterpret_cast<bfloat*>(memory);              // two times (ROWS, WIDE): read one, write the other
+    bfloat* h = reinterpret_cast<bfloat*>(memory);              // twice (ROWS, WIDE): read one, write the other
     float* gates_shared = reinterpret_cast<float*>(h + 2 * ROWS * WIDE);  // (ROWS, OWN_LENGTH)
     float* own_bias = gates_shared + ROWS * OWN_LENGTH;         // (OWN)
     Mailbox mailbox(counters, 2, ROWS * PADDED * 2);
@@ -81,7 +81,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             UNROLL for (int gate = 0; gate < 4; gate++)
                 input[n][gate] = load4(given + (at * 4 + gate) * HIDDEN + item.unit);
         }
-        // Others send the next h only after all have sent this one, and so read the one before: two places suffice.
+        // A block sends the next h only after it has this h from all blocks, and they sent it after reading the
+        // previous one. So two buffers suffice.
         if (t > 0) mailbox.await(t % 2);
         float sums[TILES][COLUMNS][4];
         multiply_rows<PADDED, COLUMNS>(sums, h + t % 2 * ROWS * WIDE, WIDE, weights);
@@ -108,7 +109,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     load4(offset, own_bias + gate * UNITS + item.quad * 4);
                     UNROLL for (int i = 0; i < 4; i++) gates[gate][i] += part[i] + offset[i];
                 }
-                close_gates(gates, cell[n], value);
+                lstm_gates_forward(gates, cell[n], value);
                 state[n] = pack4(value);
                 UNROLL for (int gate = 0; gate < 4; gate++) input[n][gate] = pack4(gates[gate]);
             } else {
@@ -147,8 +148,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     meet();  // no block may end while others could still write to it
 }
 
-// grads (N, B, T, D) and, if `has_last`, of the last states (N, B, D), and what plain_forward left
-// -> grad_gates (N, B, T, 4, D) at the words' positions; if `started`, gradients of the first h and c (B, D)
+// grads (N, B, T, D), those of the final states (N, B, D) if `has_last`, and the results of plain_forward
+// -> grad_gates (N, B, T, 4, D) indexed by position; if `started`, gradients of the initial h and c (B, D)
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) plain_backward(
     const bfloat* grads, const bfloat* grad_last, int has_last, const float* P_0, const float* P_1,
     const float* first_c, int started, const int* lengths, int batch, int steps, const bfloat* activations,
@@ -160,7 +161,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     activations += words * 4 * HIDDEN, grad_gates += words * 4 * HIDDEN;
     grad_last += (long long)direction * batch * HIDDEN;
 
-    float* partials = reinterpret_cast<float*>(memory);            // two times (CLUSTER, ROWS, PARTIAL)
+    float* partials = reinterpret_cast<float*>(memory);            // twice (CLUSTER, ROWS, PARTIAL)
     bfloat* own = reinterpret_cast<bfloat*>(partials + 2 * PARTIALS);  // (ROWS, OWN_LENGTH)
     Mailbox mailbox(counters, 2, CLUSTER * ROWS * UNITS * 4);
 
@@ -198,7 +199,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             UNROLL for (int gate = 0; gate < 4; gate++)
                 gates[n][gate] = load4(activations + (by_step * 4 + gate) * HIDDEN + item.unit);
         }
-        // A block's sums for the step before come only after it has those of this step from all: two places suffice.
+        // A block sends its sums for the previous step only after it has the sums for this step from all blocks. So two
+        // buffers suffice.
         const float* sums_before = partials + t % 2 * PARTIALS;
         if (t + 1 < steps) mailbox.await(t % 2);
         UNROLL for (int n = 0; n < ITEMS; n++) {
@@ -211,7 +213,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 UNROLL for (int i = 0; i < 4; i++) grad[i] += more[i];
                 UNROLL for (int gate = 0; gate < 4; gate++) unpack(values[gate], gates[n][gate]);
                 add_partials<CLUSTER>(grad, sums_before, 0, item.row, item.quad);
-                open_gates(values, grad, grad_cell[n], before[n], after[n]);
+                lstm_gates_backward(values, grad, grad_cell[n], before[n], after[n]);
                 UNROLL for (int gate = 0; gate < 4; gate++) gates[n][gate] = pack4(values[gate]);
             }
             UNROLL for (int i = 0; i < 4; i++) after[n][i] = before[n][i];
@@ -243,7 +245,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
 }
 
-// x (1 or N, B, T, E) by mask (N, B, E) -> (N, B, T, E); four values a thread. The grid's second dimension is N.
+// x (1 or N, B, T, E) times mask (N, B, E) -> (N, B, T, E); four values per thread. The grid's second dimension is N.
 extern "C" __global__ void __launch_bounds__(THREADS) mask_inputs(
     const bfloat* x, int x_stride, const float* mask, int batch, int steps, int width, bfloat* masked) {
     const int number = blockIdx.x * THREADS + threadIdx.x, quads = width / 4, direction = blockIdx.y;
@@ -257,8 +259,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_inputs(
     store4(masked + (long long)direction * batch * steps * width + at, pack4(values));
 }
 
-// The way back: grad (N, B, T, E) by mask, plus, if `residual`, `more` (N, B, T, E); with `shared`, summed over N. The
-// grid's second dimension is that of the result, N or 1.
+// Backward pass of `mask_inputs`: grad (N, B, T, E) times mask, plus `more` (N, B, T, E) if `residual`; summed over N if
+// `shared`. The grid's second dimension is the first one of the result, N or 1.
 extern "C" __global__ void __launch_bounds__(THREADS) unmask_gradients(
     const bfloat* grad, const float* mask, const bfloat* more, int residual, int shared, int batch, int steps,
     int width, bfloat* result) {

@@ -1,39 +1,39 @@
-// What the recurrences of plain and adaptive LSTMs share; fused_plain.cu or fused_adaptive.cu follows. All time steps
-// are one launch.
+// Code shared by the plain and the adaptive LSTM. plain_lstm.cu or adaptive_lstm.cu is compiled after this file. One
+// launch runs all time steps.
 //
-// A cluster of CLUSTER blocks takes ROWS sequences. The recurrent weights are read once, rounded to bfloat16, and stay
-// on the chip, each block keeping its share in registers (or shared memory, where SHARED_WEIGHTS says that registers do
-// not suffice); blocks exchange what they must through one another's shared memory. Products are of bfloat16 with sums
-// in float32, states of cells and gates are float32.
+// A cluster of CLUSTER blocks processes ROWS sequences. The recurrent weights are read once, rounded to bfloat16, and
+// stay on the chip. Each block keeps its share in registers, or partly in shared memory if SHARED_WEIGHTS is set because
+// registers are too few. Blocks exchange data through distributed shared memory. Products are bfloat16 with float32
+// sums; cell states and gates are float32.
 //
-// Block b of a cluster owns UNITS hidden units: their gates, their cell. In the adaptive recurrence it also owns NARROW
-// columns of z = Vᵀh of one gate, since blocks are (4 gates) × (CLUSTER / 4 parts of the rank).
+// Block b of a cluster owns UNITS hidden units: their gates and their cell state. In the adaptive recurrence it also owns
+// NARROW columns of z = Vᵀh of one gate: the blocks form a grid of (4 gates) × (CLUSTER / 4 parts of the rank).
 //
-//   plain forward        gates = P h           every block has all of h, computes its own units, hands its h to all
-//   plain backward       dh = Pᵀ dgates        every block has its own dgates, hands partial sums to units' owners
+//   plain forward        gates = P h           each block has all of h, computes its own units, sends its h to all
+//   plain backward       dh = Pᵀ dgates        each block has its own dgates, sends partial sums to the units' owners
 //   adaptive forward     gates = U (λ ⊙ Vᵀh)   first product as in plain forward, second as in plain backward
-//   adaptive backward    the same with U and V exchanged: dgates in, λ ⊙ Uᵀdgates between, dh out
+//   adaptive backward    the same with U and V swapped: dgates in, λ ⊙ Uᵀdgates between, dh out
 //
 // Compiled for one set of sizes: HIDDEN, RANK (adaptive only), CLUSTER, UNITS, NARROW, ROWS, SHARED_WEIGHTS.
 
 #define UNROLL _Pragma("unroll")
 
 typedef unsigned int word;
-typedef unsigned short bfloat;  // its bits
+typedef unsigned short bfloat;  // the bits of a bfloat16
 
 constexpr int THREADS = 256, WARPS = 8;
 constexpr int PADDED = CLUSTER * UNITS;
-constexpr int QUADS = UNITS / 4;  // of hidden units: what one thread handles at a time
+constexpr int QUADS = UNITS / 4;  // groups of 4 hidden units; a thread handles one at a time
 constexpr int ITEMS = (ROWS * QUADS + THREADS - 1) / THREADS;
 constexpr int TILES = ROWS / 16;
 constexpr int OWN = 4 * UNITS;                 // gates of a block's own units
 constexpr int PARTS = CLUSTER / 4;             // blocks for each gate (adaptive only)
-constexpr int WIDE = PADDED + 8;               // row lengths in shared memory, so that rows fall on different banks
+constexpr int WIDE = PADDED + 8;               // row stride in shared memory, padded to avoid bank conflicts
 constexpr int PARTIAL = UNITS + 8;
 constexpr int PARTIALS = CLUSTER * ROWS * PARTIAL;
-constexpr int OUTPUTS = (PADDED / 8 + WARPS - 1) / WARPS;  // tiles of 8 columns of the second product, for each warp
+constexpr int OUTPUTS = (PADDED / 8 + WARPS - 1) / WARPS;  // tiles of 8 columns per warp in the second product
 
-// ---------------------------------------------------------------------------------------------- instructions by name
+// ------------------------------------------------------------------------------------------------------- instructions
 
 __device__ inline int lane() { return threadIdx.x % 32; }
 __device__ inline int warp() { return threadIdx.x / 32; }
@@ -44,7 +44,7 @@ __device__ inline int block_in_cluster() {
     return rank;
 }
 
-// All blocks of the cluster have come this far. Dear: it also waits for every write to global memory.
+// Barrier across the cluster. Expensive: it also waits for all writes to global memory.
 __device__ inline void meet() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -58,12 +58,12 @@ __device__ inline word address_in(word address, int block) {
     return result;
 }
 
-// Places in shared memory that other blocks fill, each at most once a step: `open` says how many bytes are to come,
-// `send` counts those it brings, and `await` ends when all have come. Nothing waits for global memory, as
-// it would in `meet`.
-// A place may be filled again when every block has read it; the kernels below say why that is so.
+// Buffers ("places") in shared memory that other blocks fill, each at most once per step, with an mbarrier each. `open`
+// sets how many bytes to expect, `send` counts the bytes it writes, and `await` returns when all have arrived. Unlike
+// `meet`, this does not wait for global memory.
+// A buffer may be filled again once every block has read it; comments in the kernels say why that holds.
 struct Mailbox {
-    word counters, bytes, phases;  // a counter of 8 bytes and a bit for each place
+    word counters, bytes, phases;  // an 8-byte mbarrier and a phase bit for each place
 
     __device__ Mailbox(void* memory, int places, int bytes_expected)
         : counters(shared_address(memory)), bytes(bytes_expected), phases(0) {
@@ -91,7 +91,7 @@ struct Mailbox {
         if (threadIdx.x == 0) open(place);
     }
 
-    // To the same address in another block.
+    // Writes to the same address in another block's shared memory.
     __device__ void send(word address, int block, uint4 value, int place = 0) const {
         const word to = address_in(address, block), counter = address_in(counters + 8 * place, block);
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"
@@ -101,7 +101,7 @@ struct Mailbox {
     }
 };
 
-__device__ inline void load_tile(word (&tile)[4], word address) {  // four matrices of 8 × 8, one row's address a lane
+__device__ inline void load_tile(word (&tile)[4], word address) {  // four 8 × 8 matrices, one row address per lane
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(tile[0]), "=r"(tile[1]), "=r"(tile[2]), "=r"(tile[3])
                  : "r"(address)
@@ -145,8 +145,8 @@ __device__ inline void store4(float* pointer, const float (&values)[4]) {
     *reinterpret_cast<float4*>(pointer) = make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// Two neighbouring threads swap halves, so that each can send 16 bytes at a time: `own` with what the other gives away,
-// the even thread's part first.
+// Two adjacent threads swap halves, so that each can send 16 bytes at a time: `own` and the other thread's `given_away`,
+// with the even thread's half first.
 __device__ inline uint4 pair_up(uint2 own, uint2 given_away) {
     const word x = __shfl_xor_sync(~0u, given_away.x, 1), y = __shfl_xor_sync(~0u, given_away.y, 1);
     return lane() % 2 ? make_uint4(x, y, own.x, own.y) : make_uint4(own.x, own.y, x, y);
@@ -157,7 +157,7 @@ __device__ inline float hyperbolic_tangent(float x) { return 2.0f * sigmoid(2.0f
 
 // ------------------------------------------------------------------------------------------------------- products
 
-// Weights as the operand of `multiply`: `element(column, k)` of COUNT tiles of 8 columns; the warp's i-th is `tile(i)`.
+// Load weights as operands of `multiply`: `element(column, k)` for COUNT tiles of 8 columns. The warp's i-th is `tile(i)`.
 template <int K, int COUNT, class Tile, class Element>
 __device__ inline void load_weights(word (&weights)[COUNT][K / 16][2], Tile tile, Element element) {
     UNROLL for (int i = 0; i < COUNT; i++)
@@ -168,12 +168,12 @@ __device__ inline void load_weights(word (&weights)[COUNT][K / 16][2], Tile tile
             }
 }
 
-// rows (ROWS × K in shared memory, `length` values each) times such weights.
+// rows (ROWS × K in shared memory, with a stride of `length` values) times weights from `load_weights`.
 template <int K, int COUNT>
 __device__ inline void multiply_rows(
     float (&sums)[TILES][COUNT][4], const bfloat* rows, int length, const word (&weights)[COUNT][K / 16][2]) {
     const word address = shared_address(rows) + (lane() % 16 * length + lane() / 16 * 8) * 2;
-    constexpr int CHAINS = TILES * COUNT < 4 ? 2 : 1;  // sums that do not wait for one another
+    constexpr int CHAINS = TILES * COUNT < 4 ? 2 : 1;  // independent accumulators, to hide latency
     float chains[CHAINS][TILES][COUNT][4] = {};
     UNROLL for (int k = 0; k < K / 16; k++) {
         word a[TILES][4];
@@ -188,7 +188,7 @@ __device__ inline void multiply_rows(
                 sums[m][i][j] = chains[0][m][i][j] + (CHAINS > 1 ? chains[CHAINS - 1][m][i][j] : 0);
 }
 
-// The warp's tiles of a second product are neighbours; hand them to the blocks that own these units.
+// A warp's tiles of the second product are adjacent; `scatter` sends them to the blocks that own their units.
 __device__ inline int output_tile(int i) { return warp() * OUTPUTS + i; }
 
 __device__ inline void scatter(
@@ -208,7 +208,7 @@ __device__ inline void scatter(
     }
 }
 
-// Adds the partial sums of COUNT blocks, from `first` on.
+// Adds the partial sums of COUNT blocks, starting with block `first`.
 template <int COUNT>
 __device__ inline void add_partials(float (&values)[4], const float* partials, int first, int row, int quad) {
     UNROLL for (int source = 0; source < COUNT; source++) {
@@ -220,11 +220,11 @@ __device__ inline void add_partials(float (&values)[4], const float* partials, i
 
 // ----------------------------------------------------------------------------------------------------- four units
 
-// Four hidden units of one sequence: what a thread looks after in all steps.
+// Four hidden units of one sequence, which the same thread handles in all steps.
 struct Item {
-    int row, quad;   // within the cluster's rows, within the block's units
-    int sequence, unit;  // within the batch, within the layer
-    bool exists, real;   // whether there is such an item; whether it is of the batch and no padding
+    int row, quad;   // index among the cluster's rows, among the block's units
+    int sequence, unit;  // index in the batch, in the layer
+    bool exists, real;   // whether this thread has an i-th item; whether it lies in the batch and is not padding
     __device__ Item(int i, int block, int first, int batch) {
         const int number = threadIdx.x + i * THREADS;
         exists = number < ROWS * QUADS;
@@ -234,8 +234,8 @@ struct Item {
     }
 };
 
-// gates (before the non-linearities, then after them) and the cell before -> the cell and h
-__device__ inline void close_gates(float (&gates)[4][4], float (&cell)[4], float (&state)[4]) {
+// LSTM gates, forward. In: gates before the non-linearities, previous cell. Out: gates after them (in place), cell, h.
+__device__ inline void lstm_gates_forward(float (&gates)[4][4], float (&cell)[4], float (&state)[4]) {
     UNROLL for (int i = 0; i < 4; i++) {
         gates[0][i] = sigmoid(gates[0][i]);
         gates[1][i] = sigmoid(gates[1][i]);
@@ -246,8 +246,8 @@ __device__ inline void close_gates(float (&gates)[4][4], float (&cell)[4], float
     }
 }
 
-// gates after the non-linearities -> their gradients before them; the cell's gradient is carried on
-__device__ inline void open_gates(
+// LSTM gates, backward. In: gates after the non-linearities. Out: gradients before them (in place); updates grad_cell.
+__device__ inline void lstm_gates_backward(
     float (&gates)[4][4], const float (&grad)[4], float (&grad_cell)[4], const float (&before)[4],
     const float (&after)[4]) {
     UNROLL for (int i = 0; i < 4; i++) {
@@ -262,7 +262,7 @@ __device__ inline void open_gates(
     }
 }
 
-// A thread's four units, and its neighbour's, to the same place in all blocks: rows of WIDE values there.
+// Send a thread's four units and its neighbour's to the same place in all blocks, into rows of WIDE values.
 __device__ inline void broadcast(
     const bfloat* rows, const Item& item, uint2 value, const Mailbox& mailbox, int place = 0) {
     constexpr int HALF = (CLUSTER + 1) / 2;
@@ -278,7 +278,7 @@ __device__ inline void zero(void* memory, int bytes) {
     for (int i = threadIdx.x; i < bytes / 4; i += THREADS) static_cast<word*>(memory)[i] = 0;
 }
 
-// h of all rows, as it is before the first step, where a sequence has a first state.
+// Load the initial h of all rows.
 __device__ inline void load_states(bfloat* states, const float* first_states, int first, int batch) {
     for (int i = threadIdx.x; i < ROWS * PADDED / 2; i += THREADS) {
         const int row = i / (PADDED / 2), unit = i % (PADDED / 2) * 2, sequence = first + row;

@@ -1,6 +1,6 @@
 """The Triton backend: any CUDA GPU, in float32 or bfloat16.
 
-In: the calls of `Backend`. Out: the same results by fewer launches, with static shapes, so that steps can be captured.
+In: the calls of `Backend`. Out: the same results with fewer launches, and with static shapes for CUDA graphs.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from exadec.model.cells import LSTM, State
 
 
 class TritonBackend(Backend):
-    """Kernels written in Triton, and cuDNN for LSTMs in float32 that do not adapt."""
+    """Triton kernels, and cuDNN for plain LSTMs in float32."""
 
     name = "triton"
     captured = True
@@ -73,7 +73,7 @@ class TritonBackend(Backend):
         return mixed
 
     def overlap(self, first: Callable[[], One], second: Callable[[], Other]) -> tuple[One, Other]:
-        """`first` runs on a second stream; of its results, tensors may be used by the backward pass of this one."""
+        """Run `first` on a second stream; the backward pass of the current one may read its tensors."""
         with streams.second_stream(self.device):
             aside = first()
         here = second()

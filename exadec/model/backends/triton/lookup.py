@@ -1,6 +1,6 @@
-"""Rows of an embedding table, with a gradient that is built in fewer steps than torch's.
+"""Embedding lookup, with a gradient that takes fewer launches than torch's.
 
-In: a table and ids. Out: rows, and the table's gradient, the same bits every time.
+In: a table and ids. Out: rows, and the table's gradient, which is deterministic.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ from exadec.model.backends.triton.lookup_kernels import sum_rows
 
 
 class Lookup(torch.autograd.Function):
-    """Ids are sorted on a second stream while the model does other things.
+    """`Backend.lookup`. Ids are sorted for the backward pass on a second stream.
 
-    Padding is the most frequent word by far. Nothing reads it, so its gradients are zeros and may be added to any row:
-    spread over all rows, they delay none.
+    Padding is by far the most frequent id. Nothing reads it, so its gradients are zero and may go to any row. Spread
+    over all rows, they slow down none of them.
     """
 
     @staticmethod

@@ -1,6 +1,6 @@
 """The gradient of an embedding table, in Triton.
 
-In: gradients of looked-up rows, in the order of their words. Out: their sums for each word, the same bits every time.
+In: gradients of looked-up rows, sorted by word. Out: the sum for each word, deterministic.
 """
 
 import torch
@@ -8,16 +8,17 @@ import triton
 import triton.language as tl
 
 _CHUNK = 16
-"""Rows that one program adds up, one after another."""
+"""Rows that one program sums sequentially."""
 _SEARCHED = tl.constexpr(256)
-"""Chunks that are looked at together."""
+"""Chunks that a program checks at a time."""
 
 
 def sum_rows(grad: torch.Tensor, ids: torch.Tensor, order: torch.Tensor, size: int) -> torch.Tensor:
-    """(N, E) with sorted ids (N,) and where each stood before sorting (N,) -> (size, E).
+    """(N, E) with sorted ids (N,) and the position of each before sorting (N,) -> (size, E).
 
-    Each chunk writes the sums of words that lie inside it. A word that goes on over the end of its first chunk
-    leaves its sum there in `tails`, and in `heads` of the chunks that follow; a second kernel adds these up.
+    A chunk writes the sum of each word whose rows all lie inside it. If a word continues past the end of its first
+    chunk, that chunk writes its partial sum to `tails`, and later chunks write theirs to `heads`. A second kernel adds
+    the partial sums up.
     """
     count, width = grad.shape
     chunks = triton.cdiv(count, _CHUNK)
@@ -37,7 +38,7 @@ def _sum_chunks(
     begin = number * chunk
     columns = tl.arange(0, block)
     word = tl.load(ids + begin).to(tl.int64)
-    goes_on = (begin > 0) & (tl.load(ids + begin - 1, mask=begin > 0, other=-1) == word)  # from the chunk before
+    goes_on = (begin > 0) & (tl.load(ids + begin - 1, mask=begin > 0, other=-1) == word)  # from the previous chunk
     sums = tl.zeros((block,), tl.float32)
     for i in tl.static_range(chunk):
         real = begin + i < count
@@ -69,8 +70,8 @@ def _join_chunks(ids, table, heads, tails, count, chunks, width, chunk: tl.const
     word = tl.load(ids + tl.minimum(after, count) - 1).to(tl.int64)
     continues = (after < count) & (tl.load(ids + after, mask=after < count, other=-1) == word)
     before = (begin > 0) & (tl.load(ids + begin - 1, mask=begin > 0, other=-1) == word)
-    if continues & (before == 0):  # it begins here
-        # Chunks that begin with this word follow one another, since words are sorted.
+    if continues & (before == 0):  # the word's first chunk
+        # Ids are sorted, so the chunks that begin with this word are consecutive.
         begins = tl.zeros((_SEARCHED,), tl.int32)
         for some in range(number + 1, chunks, _SEARCHED):
             others = some + tl.arange(0, _SEARCHED)

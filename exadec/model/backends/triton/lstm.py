@@ -1,10 +1,11 @@
 """LSTMs over all steps of known inputs, adaptive and plain.
 
-In: projected inputs, a first state, the recurrent weights, λ. Out: the hidden states, and gradients by hand.
+In: projected inputs, an initial state, the recurrent weights, λ. Out: the hidden states, and hand-written gradients.
 
-Autograd through `RecurrentCell.step` makes dozens of launches a step. Here a step of the adaptive LSTM is four launches
-forward and four backward, half of them matrix products, one of the plain LSTM two each way; and the gradient of each
-weight is one product over all steps. Products are done in one dtype; sums over steps and the cell's state are float32.
+Autograd through `RecurrentCell.step` takes dozens of launches per step. Here a step of the adaptive LSTM takes four
+launches forward and four backward, half of them matrix products; a step of the plain LSTM takes two each way. The
+gradient of each weight is one product over all steps. All products have the same dtype; sums over steps and the cell
+state are float32.
 """
 
 from typing import Any
@@ -88,7 +89,7 @@ class AdaptiveLstm(torch.autograd.Function):
 
 
 class PlainLstms(torch.autograd.Function):
-    """N ordinary LSTMs, whose recurrent map is Ph, in bfloat16 and in the same launches."""
+    """N ordinary LSTMs, whose recurrent map is Ph, in bfloat16; all N share each launch."""
 
     @staticmethod
     def forward(
@@ -134,7 +135,7 @@ class PlainLstms(torch.autograd.Function):
 def _allocate(
     projected: torch.Tensor, h: torch.Tensor, c: torch.Tensor, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Room for the states and cells of all steps, the first ones filled in, and for activations.
+    """Buffers for the hidden states and cells of all steps, with the initial ones filled in, and for activations.
 
     projected (T, B, 4, D), h and c (B, D) -> (T + 1, B, D), (T + 1, B, D) float32, (T, 4, B, D)
     """

@@ -1,6 +1,6 @@
-"""The element-wise parts of an LSTM's step, in Triton.
+"""The element-wise parts of an LSTM step, in Triton.
 
-In: tensors of one time step. Out: results, written into tensors that the caller gives.
+In: tensors of one time step. Out: results, written to tensors that the caller has allocated.
 """
 
 import torch
@@ -49,7 +49,7 @@ def lstm_gates_backward(
     next_cell: torch.Tensor,
     grad_gates: torch.Tensor,
 ) -> None:
-    """Gradients of h from outside and from the next step, and of c (changed in place) -> of the gates (4, B, D)."""
+    """Gradients of h, from the output and from the next step, and of c (updated in place) -> of gates (4, B, D)."""
     batch, hidden = cell.shape
     _lstm_gates_backward[_grid(cell)](
         grad, grad_h, grad_c, activations, cell, next_cell, grad_gates, batch * hidden, hidden,

@@ -1,6 +1,6 @@
-"""The copy mixture of known words in one launch each way.
+"""The copy mixture at known targets, with one launch forward and one backward.
 
-In: log p of generating each word, the gate, attention, the words of the memory. Out: log p, and gradients.
+In: log p of generating each target, the gate, attention, the words of the memory. Out: log p, and gradients.
 """
 
 from typing import Any

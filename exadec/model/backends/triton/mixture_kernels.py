@@ -1,6 +1,6 @@
-"""The copy mixture of known words, in Triton.
+"""The copy mixture at known targets, in Triton.
 
-In: log p of generating each word, the gate, attention, the words of the memory. Out: log p, or gradients.
+In: log p of generating each target, the gate, attention, the words of the memory. Out: log p, or gradients.
 """
 
 import torch
@@ -17,7 +17,7 @@ def mix(
     size: int,
     smallest: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log p (B, T), and what attention gives to each target (B, T)."""
+    """log p (B, T), and the attention weight on each target (B, T)."""
     result, copied = torch.empty_like(generated), torch.empty_like(generated)
     steps, memory = weights.shape[1:]
     _mix[(targets.numel(),)](

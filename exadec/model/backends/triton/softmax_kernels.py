@@ -1,9 +1,9 @@
-"""Rows of logits, in Triton.
+"""Operations on rows of logits, in Triton.
 
-In: logits of any floating type. Out: log p of one word a row, or gradients in the logits' place.
+In: logits of any floating dtype. Out: log p of one word per row, or gradients, written in place of the logits.
 
-The length of a row is passed in units of 8 values where it is a multiple of 8. This tells the compiler how rows are
-aligned, and it reads 8 values at a time; otherwise it reads one at a time, unless the length is a multiple of 16.
+If the length of a row is a multiple of 8, it is passed in units of 8 values. This tells the compiler how rows are
+aligned, so it reads 8 values at a time. Otherwise it reads one at a time, unless the length is a multiple of 16.
 """
 
 import torch
@@ -12,15 +12,15 @@ import triton.language as tl
 
 from exadec.model.backends.softmax import Rows
 
-# On an H200 at most a tenth slower than the fastest of those tried, with 671 and with 1,024 rows of 25,000 words.
+# On an H200, at most a tenth slower than the fastest sizes we tried, for 671 and for 1,024 rows of 25,000 words.
 _SCORE = {"block": 4096, "num_warps": 4}
 _DIFFERENTIATE = {"tile": 8, "block": 512, "num_warps": 4}
 _ROWS = 32
-"""Rows whose gradients one program adds up."""
+"""Rows whose gradients one program sums."""
 
 
 class TritonRows(Rows):
-    """Each row is read once on the way forward and once on the way back."""
+    """`Rows` in Triton: each row is read once in the forward pass and once in the backward pass."""
 
     keeps_logits = False
 
