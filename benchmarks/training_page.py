@@ -98,7 +98,7 @@ def _cell(part: dict[str, Any]) -> Iterator[str]:
     yield "`python benchmarks/training.py cell`"
     yield ""
     yield "Milliseconds for 30 steps forward and backward, with the product for the inputs and all gradients; every variant captured; median of 50. *cuDNN* is"
-    yield "`torch.nn.LSTM`. *Plain* and *adaptive* are `RecurrentCell.read`. *By autograd* is the reference, `RecurrentCell.step` in a loop. The adaptive layer"
+    yield "`torch.nn.LSTM`. *Plain* and *adaptive* are `Backend.unroll`. *By autograd* is the reference, `RecurrentCell.step` in a loop. The adaptive layer"
     yield "does twice the arithmetic of a plain one."
     yield ""
     yield "| d | batch | cuDNN | plain | adaptive | adaptive by autograd | adaptive / cuDNN |"
