@@ -73,9 +73,13 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert sorted([*listed, "index"]) == sorted(found)
 
 
-def test_every_file_of_tests_has_a_subject() -> None:
-    listed = re.findall(r"`(test_\w+\.py)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+def test_every_folder_and_file_of_tests_has_a_subject() -> None:
+    """`tests/test_layers.py` keeps what lies in the folders in step with the modules."""
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (table,) = re.findall(r"\| subject \|.*\n\|[-|]+\n((?:\|.*\n)+)", page)
+    files = [path.name for path in (ROOT / "tests").glob("test_*.py")]
+    folders = [f"{path.parent.name}/" for path in {*(ROOT / "tests").glob("*/test_*.py")}]
+    assert sorted(re.findall(r"`(\w+/|test_\w+\.py)`", table)) == sorted({*files, *folders})
 
 
 def test_tree_lists_every_module() -> None:
@@ -129,7 +133,7 @@ def test_tests_are_named_as_tests_and_code_as_code() -> None:
     """A last cell is about tests: what it refers to lies in tests/, and is collected by pytest."""
     for cells in ROWS:
         for reference in re.findall(r"`([^`]+::[^`]+)`", cells[-1]):
-            assert re.match(r"tests/test_\w+\.py::test_", reference), reference
+            assert re.match(r"tests/(\w+/)*test_\w+\.py::test_", reference), reference
         for cell in cells[:-1]:
             assert "`tests/" not in cell, cell
 

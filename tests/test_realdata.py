@@ -16,8 +16,8 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.training.evaluation import evaluate
 from exadec.training.events import LossLine
 from exadec.training.trainer import train
+from support.corpora import DATA
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = [
     pytest.mark.realdata,
     pytest.mark.skipif(not DATA.is_dir(), reason="the real corpora are not beside the checkout"),
