@@ -54,10 +54,18 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def links(page: Path) -> list[str]:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def test_pages_have_links() -> None:
+    assert sum(len(links(page)) for page in [*PAGES, *TOP_LEVEL]) >= 40
+
+
 @pytest.mark.parametrize("page", [*PAGES, *TOP_LEVEL], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_resolve(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+    for link in links(page):
         if not link.startswith(("https://", "api/")):  # the reference is there once it is built
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page

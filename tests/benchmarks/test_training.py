@@ -136,6 +136,7 @@ def test_every_part_runs_and_comes_onto_the_page(packed: Path, tmp_path: Path, m
     assert "training.py epoch" not in page  # there is none
     assert (tmp_path / "docs" / "images" / "training_growth.svg").exists()
     tables = [block for block in page.split("\n\n") if block.startswith("|")]
+    assert len(tables) > 5
     assert all(len({line.count("|") for line in block.splitlines()}) == 1 for block in tables)
 
 

@@ -288,6 +288,7 @@ def test_all_but_names_fits_a_vocabulary_of_1500(full_wire):
     known = {piece.lstrip(JOINER).lower() for piece in vocabulary.pieces}
     assert known.isdisjoint(towns | rare)
     unknown = {piece.lstrip(JOINER).lower() for piece in counts if vocabulary.get(piece) is None} - towns - rare
+    assert unknown
     assert all(re.fullmatch(r"(19|20)\d\d", word) for word in unknown)
 
 

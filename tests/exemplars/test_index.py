@@ -274,7 +274,9 @@ def test_files_are_on_disk_before_the_manifest_names_them(tmp_path: Path, monkey
 def test_each_damaged_file_is_named(tmp_path: Path) -> None:
     index = built(tmp_path / "i")
     index.delete([0])
-    for path in sorted((tmp_path / "i").glob("*.npy")):
+    paths = sorted((tmp_path / "i").glob("*.npy"))
+    assert len(paths) == 12 + 1  # one segment, deleted ids
+    for path in paths:
         content = path.read_bytes()
         flipped = [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in (0, len(content) - 1)]
         for damaged in (b"", content[:-1], content + b" "):

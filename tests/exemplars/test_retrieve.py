@@ -49,6 +49,7 @@ def test_exclusions_compare_what_the_model_reads(
 
 def test_training_instances_never_find_themselves(corpus: Corpus) -> None:
     exemplars = retrieve(corpus)
+    assert (exemplars.indices("train") >= 0).all()
     assert (exemplars.indices("train") != np.arange(60)).all()
     assert exemplars.similarities("test").tolist() == pytest.approx([1.0] * 60)  # the same texts, but another split
     made = (exemplars.folder / "manifest.json").stat().st_mtime_ns
@@ -72,6 +73,7 @@ def test_what_is_done_of_a_killed_retrieval_is_kept(
     monkeypatch.setattr(joining, "search", fail_in_the_end)
     with pytest.raises(KeyboardInterrupt):
         retrieve(corpus, config)
+    assert list(corpus.folder.parent.glob(".exemplars*"))
     exemplars = retrieve(corpus, config)
     assert len(searched) == 13  # 12 chunks, one of them twice
     for split in ("train", "valid", "test"):

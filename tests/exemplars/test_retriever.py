@@ -79,7 +79,7 @@ def test_new_text_never_gets_the_target_of_the_same_source(tmp_path: Path, polic
         assert {number for number, _ in found} <= allowed
         assert exclude or policy != "nearest" or found[0] == Found(0, 1.0)
     alone = Retriever(corpus, ExemplarConfig(policy=policy, exclude_same_source=True))
-    assert alone.find(["A B D"])[0].number != 3
+    assert alone.find(["A B D"])[0].number in {0, 1, 2, 4}
 
 
 def test_new_text_finds_none_where_all_are_excluded(tmp_path: Path) -> None:

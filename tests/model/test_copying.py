@@ -19,10 +19,12 @@ def test_distributions_sum_to_one_without_mass_on_padding(variant: str, copy: st
     log_probs, _ = model.step(model.encode(batch), torch.full((5,), BOS))
     torch.testing.assert_close(log_probs.exp().sum(dim=1), torch.ones(5, dtype=torch.float64))
     absent = batch.unknown == 0  # (B, X - V): slots that this instance has no word for
+    assert absent.any()
     assert (log_probs[:, VOCABULARY:].exp()[absent] < 1e-25).all()
     if copy != "none":
         weights = model.explain(model.encode(batch), batch.target_input).weights
         padding = torch.arange(batch.source.shape[1]) >= batch.source_lengths[:, None]
+        assert padding.any()
         assert (weights[:, :, : batch.source.shape[1]][padding[:, None].expand(-1, weights.shape[1], -1)] == 0).all()
 
 

@@ -30,8 +30,9 @@ def whole_model(backend: Backend, variant: str, device: str, **shape: object) ->
     return [tensor.detach().cpu().double() for tensor in (log_probs, *gradients)]
 
 
-def worst(found: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
-    assert all(tensor.isfinite().all() for tensor in found)
+def largest_error(found: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
+    """The relative error of the worst tensor. NaN is refused first: `max` may pass over it."""
+    assert all(tensor.isfinite().all() for tensor in (*found, *exact))
     return max(float((a - b).norm() / b.norm().clamp_min(1e-9)) for a, b in zip(found, exact, strict=True))
 
 
@@ -58,10 +59,6 @@ def losses(
             found = torch.log_softmax(logits, dim=2).gather(2, targets[:, :, None]).squeeze(2)
     (found * scale).sum().backward()
     return [found.detach().cpu().double()] + [leaf.grad.cpu().double() for leaf in leaves]
-
-
-def largest_difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
-    return max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
 
 
 GROUPS = [1, 4]
@@ -98,11 +95,11 @@ def lstm_errors(
     cell = RecurrentCell("lstm", hidden, hidden, "factored", rank).to(device)
     cell.load_state_dict(reference.state_dict())
     exact = run(reference, values, wanted, torch.float64, REFERENCE)
-    worst = []
+    errors = []
     for backend in (TritonBackend(torch.device(device)), REFERENCE):
         found = run(cell, values, wanted, dtype, backend)
-        worst.append(max(float((a - b).norm() / b.norm()) for a, b in zip(found, exact, strict=True)))
-    return worst[0], worst[1]
+        errors.append(largest_error(found, exact))
+    return errors[0], errors[1]
 
 
 def plain_errors(device: str, sizes: tuple[int, int, int]) -> float:
@@ -130,7 +127,7 @@ def plain_errors(device: str, sizes: tuple[int, int, int]) -> float:
             (states.to(dtype) * wanted.to(place, dtype)).sum(), [*leaves, *weights[0], *weights[1]]
         )
         results.append([tensor.detach().cpu().double() for tensor in (states, *gradients)])
-    return max(float((a - b).norm() / b.norm()) for a, b in zip(results[1], results[0], strict=True))
+    return largest_error(results[1], results[0])
 
 
 def mixture_and_gradients(backend: Backend = REFERENCE, device: str = "cpu") -> list[torch.Tensor]:

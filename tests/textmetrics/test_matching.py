@@ -43,8 +43,10 @@ def test_lcs_equals_plain_dynamic_programme(pairs: list[tuple[list[int], list[in
 def test_ngrams_of_machine_words_equal_those_of_sorting(pairs: list[tuple[list[int], list[int]]]) -> None:
     firsts, seconds = (token_rows(list(side), 5) for side in zip(*pairs, strict=True))
     expected = shared_ngrams(firsts, seconds, (1, 2, 3, 9))
-    for measure, matches in count_matches(firsts, seconds, ("1", "2", "3", "9")).items():
-        assert matches.tolist() == expected[int(measure)].tolist()
+    found = count_matches(firsts, seconds, ("1", "2", "3", "9"))
+    assert {measure: matches.tolist() for measure, matches in found.items()} == {
+        str(order): matches.tolist() for order, matches in expected.items()
+    }
 
 
 def test_ngram_keys_that_outgrow_a_machine_word() -> None:

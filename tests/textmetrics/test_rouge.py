@@ -233,7 +233,9 @@ def test_blocks_do_not_change_the_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = count_overlaps(hypotheses, references, MEASURES)
     # By name, because the package's attribute `rouge` is the function.
     monkeypatch.setattr(importlib.import_module("exadec.textmetrics.rouge"), "_BLOCK_CHARACTERS", 40)
-    for measure, overlap in count_overlaps(hypotheses, references, MEASURES).items():
+    blocks = count_overlaps(hypotheses, references, MEASURES)
+    assert list(blocks) == list(MEASURES)
+    for measure, overlap in blocks.items():
         np.testing.assert_array_equal(overlap.matches, whole[measure].matches)
         np.testing.assert_array_equal(overlap.reference_counts, whole[measure].reference_counts)
 

@@ -67,6 +67,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
     assert parsed.tags.count("svg") == 5
     assert "script" not in parsed.tags
     assert len(parsed.ids) == len(set(parsed.ids))
+    assert parsed.links
     assert all(link.startswith("#") and link[1:] in parsed.ids for link in parsed.links)
     assert not re.search(r"url\((?!#)|@import", page)
     for text in (

@@ -7,7 +7,7 @@ from exadec.config import VARIANTS, ModelConfig
 from exadec.model.backends import choice
 from exadec.model.backends.reference import REFERENCE, Backend
 from support import kernel_stand_ins
-from support.backend_runs import whole_model, worst
+from support.backend_runs import largest_error, whole_model
 from support.interpreter import interpret_kernels
 
 CUDA = torch.cuda.is_available()
@@ -19,13 +19,13 @@ HOPPER = CUDA and torch.cuda.get_device_capability() == (9, 0)
 INTERPRETED = """
 import torch
 from exadec.config import VARIANTS
-from support.backend_runs import whole_model, worst
+from support.backend_runs import largest_error, whole_model
 from exadec.model.backends.reference import REFERENCE
 from exadec.model.backends.triton import TritonBackend
 backend = TritonBackend(torch.device("cpu"))
 shapes = [{}, {"copy": "separate"}, {"cell": "gru"}]
 pairs = [(variant, shape) for variant in VARIANTS for shape in shapes]
-print(max(worst(whole_model(backend, v, "cpu", **s), whole_model(REFERENCE, v, "cpu", **s)) for v, s in pairs))
+print(max(largest_error(whole_model(backend, v, "cpu", **s), whole_model(REFERENCE, v, "cpu", **s)) for v, s in pairs))
 """
 
 
@@ -45,7 +45,7 @@ def test_hopper_around_stand_ins_equals_the_reference(variant: str, monkeypatch:
         name = "hopper"
         bilstm_layer, unroll = HopperBackend.bilstm_layer, HopperBackend.unroll
 
-    assert worst(whole_model(Part(), variant, "cpu"), whole_model(REFERENCE, variant, "cpu")) < 0.03
+    assert largest_error(whole_model(Part(), variant, "cpu"), whole_model(REFERENCE, variant, "cpu")) < 0.03
 
 
 @pytest.mark.cuda
@@ -61,4 +61,4 @@ def test_every_backend_equals_the_reference_on_a_gpu(name: str, variant: str, sh
     backend = choice.choose_backend(name, torch.device("cuda"), precision, config).backend
     found = whole_model(backend, variant, "cuda", **shape)
     # cuDNN and matrix products may round float32 to 10 bits (TF32).
-    assert worst(found, whole_model(REFERENCE, variant, "cpu", **shape)) < (0.05 if name == "hopper" else 3e-3)
+    assert largest_error(found, whole_model(REFERENCE, variant, "cpu", **shape)) < (0.05 if name == "hopper" else 3e-3)

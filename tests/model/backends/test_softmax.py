@@ -6,11 +6,11 @@ import torch
 from exadec.corpus.vocabulary import PAD
 from exadec.model.backends import softmax
 from exadec.model.backends.reference import REFERENCE
-from support.backend_runs import largest_difference, losses
+from support.backend_runs import largest_error, losses
 
 
 def test_chunks_change_nothing() -> None:
-    assert largest_difference(losses("cpu", torch.float64, softmax.Rows()), losses("cpu", torch.float64, None)) < 1e-12
+    assert largest_error(losses("cpu", torch.float64, softmax.Rows()), losses("cpu", torch.float64, None)) < 1e-12
 
 
 def test_large_outputs_are_done_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from exadec.corpus.vocabulary import PAD
-from support.backend_runs import GROUPS, largest_difference, losses, lstm_errors, mixture_and_gradients, plain_errors
+from support.backend_runs import GROUPS, largest_error, losses, lstm_errors, mixture_and_gradients, plain_errors
 from support.interpreter import interpret_kernels
 
 LSTM = """
@@ -51,13 +51,13 @@ def test_plain_lstms_on_a_gpu_equal_torch(sizes: tuple[int, int, int]) -> None:
 
 SOFTMAX = """
 import torch
-from support.backend_runs import largest_difference, losses
+from support.backend_runs import largest_error, losses
 from exadec.model.backends.triton.softmax_kernels import TritonRows
 worst = 0.0
 for words in (5000, 4999):  # with rows that begin anywhere, too
     sizes = (7, 5, 6, words)
     exact = losses("cpu", torch.float64, None, sizes)
-    worst = max(worst, largest_difference(losses("cpu", torch.float32, TritonRows(), sizes), exact))
+    worst = max(worst, largest_error(losses("cpu", torch.float32, TritonRows(), sizes), exact))
 print(worst)
 """
 
@@ -75,18 +75,18 @@ def test_softmax_on_a_gpu_is_as_exact_as_the_plain_one(dtype: torch.dtype, words
 
     sizes = (8, 6, 64, words)
     exact = losses("cpu", torch.float64, None, sizes)
-    ours = largest_difference(losses("cuda", dtype, TritonRows(), sizes), exact)
-    plain = largest_difference(losses("cuda", dtype, None, sizes), exact)
+    ours = largest_error(losses("cuda", dtype, TritonRows(), sizes), exact)
+    plain = largest_error(losses("cuda", dtype, None, sizes), exact)
     assert ours < 2 * plain
     assert plain < (1e-5 if dtype == torch.float32 else 0.05)
 
 
 MIXTURE = """
 import torch
-from support.backend_runs import mixture_and_gradients
+from support.backend_runs import largest_error, mixture_and_gradients
 from exadec.model.backends.triton import TritonBackend
 found, exact = mixture_and_gradients(TritonBackend(torch.device("cpu"))), mixture_and_gradients()
-print(max(float((a - b).abs().max()) for a, b in zip(found, exact)))
+print(largest_error(found, exact))
 """
 
 
