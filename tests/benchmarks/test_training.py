@@ -106,6 +106,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="in small, on a CPU; on a GPU the parts themselves are run")
 def test_every_part_runs_and_comes_onto_the_page(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "REPEATS", 1)

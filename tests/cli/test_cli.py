@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from exadec.textmetrics.metrics import METRICS
 from support.command import exadec
 
 
+@pytest.mark.slow
 def test_prepare_retrieve_train_generate_report(folder: Path) -> None:
     done = exadec("prepare", folder / "toy.yaml")
     assert done.returncode == 0, done.stderr

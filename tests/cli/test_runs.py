@@ -13,6 +13,7 @@ import torch
 from support.command import SOURCE, assert_refused_in, exadec
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> None:
     sizes = ["corpus.wire_train=4000", "corpus.wire_outlets=200", "corpus.wire_heldout=20"]
     settings = [part for size in sizes for part in ("--set", size)]
@@ -36,6 +37,7 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
     (folder / "vectors.txt").write_text("up " + "0.5 " * 15 + "0.5\n", "utf-8")
     glove = ["--set", "model.glove=vectors.txt", "--set", "model.freeze_embeddings=true"]

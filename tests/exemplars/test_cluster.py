@@ -23,6 +23,8 @@ ray = pytest.importorskip("ray", reason="needs the extra `cluster`")
 import psutil  # noqa: E402 - Ray brings it along
 from ray.cluster_utils import Cluster  # noqa: E402
 
+pytestmark = pytest.mark.slow  # a real Ray has to start
+
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 3}
 """A dead node is noticed within a second."""
 STORE = 100 * 2**20

@@ -59,6 +59,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", ["raw", "binary", "tfidf"])
 def test_gpu_kernels_are_right_when_triton_interprets_them(weighting: Weighting) -> None:
     assert interpret_kernels(INTERPRETED.replace("WEIGHTING", repr(weighting))) == "equal"

@@ -126,6 +126,7 @@ def test_processes_share_words_unevenly(uneven: Config, loader: Loader) -> None:
     assert 0 in np.ravel(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_two_processes_train_what_one_trains(on_two: Path, configs: dict[str, Config], name: str) -> None:
     """Twelve steps: the same parameters, and by Adam's moments also gradients of the same size.
@@ -140,11 +141,13 @@ def test_two_processes_train_what_one_trains(on_two: Path, configs: dict[str, Co
     assert largest_difference(one, two, "adam.") < limit
 
 
+@pytest.mark.slow
 def test_gradients_of_that_test_are_clipped(on_two: Path, uneven: Config, tmp_path: Path) -> None:
     train(uneven.replace("training", clip_norm=100.0), tmp_path / "unclipped")
     assert largest_difference(on_two / "same" / "adadec-two", tmp_path / "unclipped") > 1e-5
 
 
+@pytest.mark.slow
 def test_command_makes_one_run_as_usual(tmp_path: Path) -> None:
     write_splits(tmp_path, toy_records(100, seed=0))
     config = toy_config(tmp_path, epochs=7, evaluation_size=25).replace("model", **STILL)
@@ -171,6 +174,7 @@ def test_command_makes_one_run_as_usual(tmp_path: Path) -> None:
     assert load(two.folder).write("house1 n1 k1", "up n1 k1").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["still", "dropout"])
 def test_resumed_run_equals_uninterrupted_run(on_two: Path, name: str) -> None:
     """Bit for bit, on as many processes as before."""
@@ -188,11 +192,13 @@ def test_resumed_run_equals_uninterrupted_run(on_two: Path, name: str) -> None:
     )  # the process that was not interrupted has stopped there, too
 
 
+@pytest.mark.slow
 def test_run_of_two_processes_is_resumed_on_one(on_two: Path, uneven: Config) -> None:
     train(uneven, on_two / "resumed" / "still" / "left", resume=True)
     assert largest_difference(on_two / "resumed" / "still" / "whole", on_two / "resumed" / "still" / "left") < 1e-6
 
 
+@pytest.mark.slow
 def test_what_the_first_process_refuses_ends_the_second_silently(on_two: Path) -> None:
     reason = "InputError: `training.batch_size` is 7, which 2 processes cannot share evenly"
     assert (on_two / "refused-0").read_text("utf-8").startswith(reason)
@@ -200,6 +206,7 @@ def test_what_the_first_process_refuses_ends_the_second_silently(on_two: Path) -
     assert not (on_two / "refused").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
     write_splits(tmp_path, toy_records(100, seed=0))
     path = write_config(toy_config(tmp_path, epochs=9999, patience=9999), tmp_path / "toy.yaml")

@@ -94,6 +94,7 @@ def stop_at_evaluation(job: Job, number: int) -> None:
         train(job.config, job.folder, observe=observe)
 
 
+@pytest.mark.slow
 def test_new_and_resumed_runs_are_bit_for_bit_those_of_single_trainings(
     folder: Path, jobs: list[Job], references: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_new_and_resumed_runs_are_bit_for_bit_those_of_single_trainings(
     assert shown.splitlines()[-1] == f"exadec report {' '.join(str(job.folder) for job in jobs)}"
 
 
+@pytest.mark.slow
 def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
     folder: Path, jobs: list[Job], references: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +134,7 @@ def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
     damaged.folder.unlink()
 
 
+@pytest.mark.slow
 def test_finished_means_this_training_to_its_end(folder: Path, jobs: list[Job], references: Path) -> None:
     job = Job(jobs[0].config, references / jobs[0].name)
     exemplars = open_run(job.folder).facts["exemplars"]
@@ -193,6 +196,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path: Path, argume
     assert times(folder) == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_usable_runs_and_starts_no_further_one(folder: Path) -> None:
     settings = ["--set", "training.epochs=9999", "--set", "training.patience=9999"]
     command = [sys.executable, "-W", "error", "-m", "exadec", "train", str(folder / "toy.yaml"), *settings]

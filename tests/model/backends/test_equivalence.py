@@ -29,6 +29,7 @@ print(max(largest_error(whole_model(backend, v, "cpu", **s), whole_model(REFEREN
 """
 
 
+@pytest.mark.slow
 def test_triton_interpreted_equals_the_reference() -> None:
     assert float(interpret_kernels(INTERPRETED)) < 1e-4
 
