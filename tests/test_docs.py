@@ -49,7 +49,7 @@ def names_defined_in(path: Path) -> set[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings, as GitHub and MyST make them."""
+    """The anchors of a page's headings, as GitHub and MyST make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -33,7 +33,7 @@ def test_prepare_retrieve_train_generate_report(folder: Path) -> None:
     assert report.is_file()
 
 
-def test_help_teaches() -> None:
+def test_help_lists_verbs_and_metrics() -> None:
     done = exadec("--help")
     assert done.returncode == 0
     for verb in ("demo", "prepare", "retrieve", "train", "generate", "score", "report", "swap"):

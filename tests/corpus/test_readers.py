@@ -37,7 +37,7 @@ def test_the_wire_depends_on_its_generator_and_its_settings() -> None:
     assert {split: len(list(wire.read(config, split))) for split in SPLITS} == {"train": 5, "valid": 3, "test": 3}
 
 
-def test_styles_are_known_of_the_wire_alone() -> None:
+def test_only_the_wire_has_known_styles() -> None:
     assert [name for name in FORMATS if known_styles(CorpusConfig(format=name))] == ["wire"]
     config = CorpusConfig(format="wire", wire_train=50)
     styles = known_styles(config)

@@ -18,7 +18,7 @@ EXPECTED = [[1, 2], [np.float32(-0.5), np.float32(4e-2)]]
 
 
 def write(path: Path, text: str, member: str = "vectors.txt") -> Path:
-    """In the form that the file's name says."""
+    """Write a file in the format that its name implies."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(member, text)

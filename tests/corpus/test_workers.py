@@ -21,7 +21,7 @@ def chunk_of(number: int, text: str = "a b") -> list[Record]:
 
 
 def targets(workers: Workers, tasks: Iterable[list[Record]]) -> Iterator[str]:
-    """What comes back, by the words of the targets."""
+    """The targets that come back."""
     return (scanned.words[-1] for scanned in workers.map(scan_chunk, tasks))
 
 
@@ -52,7 +52,7 @@ def test_the_first_error_is_raised_after_the_results_before_it(count: int, place
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("place", [1, 7])
-def test_tasks_that_cannot_be_read_on_fail_after_the_results_before_them(count: int, place: int) -> None:
+def test_a_broken_stream_of_tasks_fails_after_the_results_before_it(count: int, place: int) -> None:
     def tasks() -> Iterator[list[Record]]:
         yield from (chunk_of(i) for i in range(place))
         raise InputError("file:8: damaged")
@@ -63,7 +63,7 @@ def test_tasks_that_cannot_be_read_on_fail_after_the_results_before_them(count: 
     assert results == [f"t{i}" for i in range(place)]
 
 
-def test_who_stops_asking_leaves_no_process() -> None:
+def test_stopping_early_leaves_no_process() -> None:
     workers = Workers(2)
     results = workers.map(scan_chunk, (chunk_of(i) for i in range(1000)))
     next(results)

@@ -88,7 +88,7 @@ def test_without_ray_the_user_is_told_what_to_install(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere.invalid:6379"])
-def test_an_address_where_nothing_is_is_named(address: str) -> None:
+def test_an_address_without_a_cluster_is_named(address: str) -> None:
     rows, weights = rows_of(2)
     with pytest.raises(InputError, match=f"no Ray cluster answers at {address}"):
         join_on_cluster(rows, rows, weights, 1, Allowed.all(2, 2), address=address)
@@ -137,7 +137,7 @@ def test_equal_candidates_of_different_blocks_come_in_the_order_of_their_numbers
 
 
 @pytest.mark.usefixtures("workers")
-def test_keys_ranges_and_the_dead_are_heeded() -> None:
+def test_keys_ranges_and_deleted_rows_are_respected() -> None:
     rows, weights = rows_of(120)
     random = np.random.default_rng(1)
     begins, lengths = random.integers(0, 100, 120), random.integers(0, 60, 120)
@@ -152,7 +152,7 @@ def test_keys_ranges_and_the_dead_are_heeded() -> None:
 
 
 @pytest.mark.usefixtures("workers")
-def test_nothing_is_found_by_nobody_and_among_nobody() -> None:
+def test_no_queries_and_no_candidates_find_nothing() -> None:
     rows, weights = rows_of(5)
     assert join_on_cluster(rows.slice(0, 0), rows, weights, 2, Allowed.all(0, 5)).ids.shape == (0, 2)
     assert_same(join_on_cluster(rows, rows.slice(0, 0), weights, 2, Allowed.all(5, 0)), Neighbours.none(5, 2))

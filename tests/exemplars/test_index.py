@@ -169,7 +169,7 @@ def test_search_finds_the_most_similar_text() -> None:
         BowIndex.build([])
 
 
-def test_texts_without_words_and_an_index_emptied_find_nothing(tmp_path: Path) -> None:
+def test_an_empty_index_and_texts_without_words_find_nothing(tmp_path: Path) -> None:
     index = built(tmp_path / "i", ["", "a"])
     index.delete([0, 1])
     for _ in range(2):
@@ -180,7 +180,7 @@ def test_texts_without_words_and_an_index_emptied_find_nothing(tmp_path: Path) -
     assert ids_of(BowIndex.open(tmp_path / "i")) == [2]
 
 
-def test_only_texts_among_some_are_found() -> None:
+def test_search_can_be_limited_to_some_texts() -> None:
     index = BowIndex.build(["a b", "a", "b", "a b"])
     index.delete([3])
     some = np.array([False, True, True, True])
@@ -335,7 +335,7 @@ def test_what_is_not_an_index_is_neither_opened_nor_overwritten(tmp_path: Path) 
     assert (tmp_path / "thesis.txt").read_text() == "ten years"
 
 
-def test_who_has_not_seen_a_change_cannot_undo_it(tmp_path: Path) -> None:
+def test_a_stale_index_cannot_undo_a_change(tmp_path: Path) -> None:
     built(tmp_path / "i")
     first, second = BowIndex.open(tmp_path / "i"), BowIndex.open(tmp_path / "i")
     first.delete([0])

@@ -57,7 +57,7 @@ def test_training_instances_never_find_themselves(corpus: Corpus) -> None:
     assert (exemplars.folder / "manifest.json").stat().st_mtime_ns == made
 
 
-def test_what_is_done_of_a_killed_retrieval_is_kept(
+def test_a_killed_retrieval_keeps_what_it_has_done(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joining, "CHUNK", 16)

@@ -128,7 +128,7 @@ def test_ordinary_text_does_not_look_tokenised(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*TOKENISED, "it is n't", "ada -LRB- born", "state @-@ of @-@ the @-@ art", "( b )"])
-def test_tokenised_text_looks_so(text: str) -> None:
+def test_tokenised_text_looks_tokenised(text: str) -> None:
     assert looks_tokenized([text])
 
 

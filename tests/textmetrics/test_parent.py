@@ -163,7 +163,7 @@ weights = st.none() | st.floats(0, 1)
 
 @given(letters, st.lists(letters, min_size=1, max_size=3), tables, weights, st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
-def test_any_input_is_in_bounds_and_the_order_of_references_is_nothing(
+def test_any_input_is_in_bounds_and_the_order_of_references_does_not_matter(
     hypothesis: str, references: list[str], table: list, weight: float | None, generator: random.Random
 ) -> None:
     values = values_of(hypothesis, references, table, table_weight=weight)

@@ -142,7 +142,7 @@ def test_two_processes_train_what_one_trains(on_two: Path, configs: dict[str, Co
 
 
 @pytest.mark.slow
-def test_gradients_of_that_test_are_clipped(on_two: Path, uneven: Config, tmp_path: Path) -> None:
+def test_gradients_of_these_runs_are_clipped(on_two: Path, uneven: Config, tmp_path: Path) -> None:
     train(uneven.replace("training", clip_norm=100.0), tmp_path / "unclipped")
     assert largest_difference(on_two / "same" / "adadec-two", tmp_path / "unclipped") > 1e-5
 
@@ -220,7 +220,7 @@ def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
     shown = finish(process)
     assert process.returncode != 0
     assert shown.count(f"Interrupted. {run} can be used as it is; the same command with --resume goes on.") == 1, shown
-    assert -100 < load(run).write("house1 n1 k1", "up n1 k1").score < 0  # what NaN is not
+    assert -100 < load(run).write("house1 n1 k1", "up n1 k1").score < 0  # and not NaN
     assert read_notes(run / LAST)["position"]["step"] >= 4  # the first line of metrics was there
     assert (run / BEST).is_file()
 

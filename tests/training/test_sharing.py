@@ -49,7 +49,7 @@ def test_processes_find_the_service_while_it_runs(log: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("probe", ["import sys; sys.exit(1)", None])
-def test_service_that_fails_is_done_without(
+def test_training_does_without_a_service_that_fails(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: str | None
 ) -> None:
     if probe is None:

@@ -186,7 +186,9 @@ def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_is_refused_before_anything_starts(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_impossible_requests_are_refused_before_anything_starts(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
     folder = make_task(tmp_path)
     (folder / "work" / "adadec-seed2").mkdir(parents=True)
     before = times(folder)

@@ -34,7 +34,7 @@ def assert_usable(folder: Path) -> None:
     """The weights can be loaded, are sound, and write from the source: a text that ends by itself or at the limit."""
     writer = load(folder)
     generation = writer.write("house1 n1 k1", "up n1 k1")
-    assert -100 < generation.score < 0  # what NaN is not
+    assert -100 < generation.score < 0  # and not NaN
     assert len(generation.pieces) <= writer.run.config.search.max_length
     assert {"n1", "k1", "up", "down"} & set(generation.text.split())
 

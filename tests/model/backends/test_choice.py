@@ -17,7 +17,7 @@ def choose(wanted: str, device: str = "cuda", precision: torch.dtype = torch.bfl
 
 @pytest.fixture
 def h200(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if there were one."""
+    """Pretend that there is one."""
     pytest.importorskip("triton", reason="Triton is not installed")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr("exadec.model.backends.hopper.launch.find_compiler", lambda: object())

@@ -26,7 +26,7 @@ def test_large_outputs_are_done_in_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     assert calls == [3, 3, 3, 3]
 
 
-def test_no_word_at_all_has_no_gradient() -> None:
+def test_padding_alone_has_no_gradient() -> None:
     x = torch.randn(2, 3, 4, requires_grad=True)
     weight, bias = torch.randn(30, 4, requires_grad=True), torch.randn(30, requires_grad=True)
     found = REFERENCE.log_probability(x, weight, bias, torch.full((2, 3), PAD))
