@@ -11,7 +11,6 @@ from exadec.training.checkpoint import open_run
 from support.command import SOURCE, assert_refused_in, exadec
 
 
-@pytest.mark.slow
 def test_generate_reads_stdin_and_writes_stdout_alone(run: Path) -> None:
     done = exadec("generate", run, "--exemplar", "up n1 k1", stdin=f"{SOURCE}\n{SOURCE}\n".encode())
     assert done.returncode == 0, done.stderr

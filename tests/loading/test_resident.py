@@ -44,7 +44,6 @@ print("equal")
 """
 
 
-@pytest.mark.slow
 def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(
     loaders: dict[bool, Loader], tmp_path: Path
 ) -> None:

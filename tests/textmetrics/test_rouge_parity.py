@@ -181,7 +181,6 @@ def any_text() -> st.SearchStrategy[str]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stemming", STEMMING)
 def test_generated_text(stemming: str, data: dict[str, Path], tmp_path: Path) -> None:
     pairs = generated(st.tuples(any_text(), any_text()), 400)

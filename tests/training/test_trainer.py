@@ -104,7 +104,6 @@ def test_metrics_after_the_last_checkpoint_are_dropped_on_resume(toy: Path) -> N
     assert train(config, run.folder, resume=True).metrics() == before
 
 
-@pytest.mark.slow
 def test_ctrl_c_leaves_a_usable_run(toy: Path) -> None:
     """A real process, a real signal."""
     config = variant_config(toy, "adadec", epochs=500, patience=500)

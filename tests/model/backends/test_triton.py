@@ -62,6 +62,7 @@ print(worst)
 """
 
 
+@pytest.mark.slow
 def test_softmax_is_right_when_triton_interprets_the_kernels() -> None:
     assert float(interpret_kernels(SOFTMAX)) < 1e-5
 
