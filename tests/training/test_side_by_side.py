@@ -198,7 +198,6 @@ def test_impossible_requests_are_refused_before_anything_starts(
     assert times(folder) == before
 
 
-@pytest.mark.slow
 def test_ctrl_c_leaves_usable_runs_and_starts_no_further_one(folder: Path) -> None:
     settings = ["--set", "training.epochs=9999", "--set", "training.patience=9999"]
     command = [sys.executable, "-W", "error", "-m", "exadec", "train", str(folder / "toy.yaml"), *settings]
