@@ -273,7 +273,7 @@ def _tried() -> Iterator[str]:
 def _missing() -> Iterator[str]:
     yield "## Not there yet"
     yield ""
-    yield "- Steps on several GPUs are not captured. They have been run on one card only, by two processes that share it (`tests/test_distributed.py`)."
+    yield "- Steps on several GPUs are not captured. They have been run on one card only, by two processes that share it (`tests/training/test_distributed.py`)."
 
 
 if __name__ == "__main__":

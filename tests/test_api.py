@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from toys import toy_records, variant_config, write_splits
 
 from exadec.api import Writer, load
 from exadec.config import VARIANTS, Config
 from exadec.corpus.vocabulary import PieceTable
+from exadec.errors import InputError
 from exadec.loading.batch import Instance, collate
 from exadec.training.checkpoint import open_corpus
 from exadec.training.trainer import train
+from support.toys import toy_records, variant_config, write_splits
 
 SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
 
@@ -138,3 +139,38 @@ def test_same_text_given_or_found_is_read_the_same(shortened: Config, tmp_path: 
     assert (found.text, found.score) == (given.text, given.score)
     np.testing.assert_array_equal(found.coefficients, given.coefficients)
     np.testing.assert_array_equal(found.attention, given.attention)
+
+
+def test_writer_explains_what_it_wrote(writers: dict[str, Writer]) -> None:
+    for variant, memory in (("adadec", 5), ("adadec+attexp", 8)):
+        writer = writers[variant]
+        generations = writer.write_all(["h h h n3 k5", "house3 n1 k2"], ["up n9 k2", None], n_best=2)
+        first = generations[0]
+        assert first.pieces == [*first.text.split(), "</s>"]
+        assert first.attention.shape == (len(first.pieces), memory)
+        assert len(first.memory) == memory
+        np.testing.assert_allclose(first.attention.sum(axis=1), 1, atol=1e-5)
+        assert first.copy_gate.shape == (len(first.pieces),)
+        assert np.linalg.norm(first.coefficients) == pytest.approx(4.0, rel=1e-4)  # the square root of d = 16
+        assert len(first.alternatives) == 1
+        assert first.similarity is None
+        assert 0 < generations[1].similarity <= 1
+        alone = writer.write("house3 n1 k2")
+        assert alone.text == generations[1].text
+        np.testing.assert_allclose(alone.attention, generations[1].attention, atol=1e-5)
+
+
+def test_writer_refuses_what_it_cannot_use(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    with pytest.raises(InputError, match="has no word the model knows"):
+        writer.write("house1 n1 k1", "xyzzy plugh")
+    with pytest.raises(InputError, match="the source is empty"):
+        writer.write("  ", "up n1 k1")
+    with pytest.raises(ValueError, match="There are 2 sources, but 1 exemplars"):
+        writer.write_all(["a", "b"], ["c"])
+
+
+def test_writer_counts_what_it_cuts(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    limit = writer.run.config.corpus.max_source
+    assert writer.write("n1 " * (limit + 7), "up n1 k1").truncated == 7

@@ -49,15 +49,23 @@ def names_defined_in(path: Path) -> set[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of the headings, as GitHub and MyST make them."""
+    """The anchors of a page's headings, as GitHub and MyST make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def links(page: Path) -> list[str]:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def test_pages_have_links() -> None:
+    assert sum(len(links(page)) for page in [*PAGES, *TOP_LEVEL]) >= 40
+
+
 @pytest.mark.parametrize("page", [*PAGES, *TOP_LEVEL], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_resolve(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+    for link in links(page):
         if not link.startswith(("https://", "api/")):  # the reference is there once it is built
             path, _, anchor = link.partition("#")
             target = (page.parent / path).resolve() if path else page
@@ -73,9 +81,13 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert sorted([*listed, "index"]) == sorted(found)
 
 
-def test_every_file_of_tests_has_a_subject() -> None:
-    listed = re.findall(r"`(test_\w+\.py)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "tests").glob("test_*.py"))
+def test_every_folder_and_file_of_tests_has_a_subject() -> None:
+    """`tests/test_layers.py` keeps what lies in the folders in step with the modules."""
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    (table,) = re.findall(r"\| subject \|.*\n\|[-|]+\n((?:\|.*\n)+)", page)
+    files = [path.name for path in (ROOT / "tests").glob("test_*.py")]
+    folders = [f"{path.parent.name}/" for path in {*(ROOT / "tests").glob("*/test_*.py")}]
+    assert sorted(re.findall(r"`(\w+/|test_\w+\.py)`", table)) == sorted({*files, *folders})
 
 
 def test_tree_lists_every_module() -> None:
@@ -129,7 +141,7 @@ def test_tests_are_named_as_tests_and_code_as_code() -> None:
     """A last cell is about tests: what it refers to lies in tests/, and is collected by pytest."""
     for cells in ROWS:
         for reference in re.findall(r"`([^`]+::[^`]+)`", cells[-1]):
-            assert re.match(r"tests/test_\w+\.py::test_", reference), reference
+            assert re.match(r"tests/(\w+/)*test_\w+\.py::test_", reference), reference
         for cell in cells[:-1]:
             assert "`tests/" not in cell, cell
 

@@ -1,7 +1,8 @@
-"""The tree is the architecture: an order of parts, each of which imports only from the parts before it."""
+"""The tree is the architecture: parts import only from the parts before them, and tests mirror modules."""
 
 import ast
 import importlib
+import re
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -34,6 +35,44 @@ ORDER = {
 }
 """Part (a package or a module) -> why it stands where it does. Imports go to the same part or to an earlier one."""
 
+TESTED_IN = {
+    "cli/console": "cli/test_cli.py",
+    "corpus/wire_lexicon": "corpus/test_wire.py",
+    "demo": "test_readme.py",
+    "errors": "cli/test_runs.py",
+    "exemplars/audit": "views/test_inspection.py",
+    "exemplars/candidates": "exemplars/test_join.py",
+    "exemplars/gpu_kernels": "exemplars/test_cuda.py",
+    "exemplars/index_files": "exemplars/test_index.py",
+    "exemplars/kernels": "exemplars/test_join.py",
+    "exemplars/segments": "exemplars/test_index.py",
+    "loading/resident_kernels": "loading/test_resident.py",
+    "model/backends/streams": "test_cuda.py",
+    "model/cells/cell": "model/test_adaptive.py",
+    "model/cells/elman": "model/test_adaptive.py",
+    "model/cells/gru": "model/test_adaptive.py",
+    "model/cells/lstm": "model/test_adaptive.py",
+    "strict_yaml": "test_config.py",
+    "training/step": "test_cuda.py",
+    "views/inspection_tables": "views/test_inspection.py",
+    "views/page": "views/test_inspection.py",
+}
+"""Module without a test file of its own name -> the file that tests it."""
+
+OF_NO_MODULE = {
+    "benchmarks/test_training.py": "the programs that measure training",
+    "cli/test_cli.py": "every verb once",
+    "model/backends/test_equivalence.py": "all backends compute the same",
+    "test_cuda.py": "the GPU, end to end",
+    "test_docs.py": "the pages",
+    "test_layers.py": "the tree",
+    "test_readme.py": "the commands of the README",
+    "test_realdata.py": "real corpora, end to end",
+    "textmetrics/test_rouge_parity.py": "the official script",
+}
+"""Test files that belong to no single module -> what they test."""
+
+TESTS = Path(__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 PACKAGES = sorted(path.parent for path in ROOT.rglob("__init__.py"))
 SETUPTOOLS = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
@@ -86,6 +125,7 @@ def test_no_modules_import_each_other() -> None:
         tree = ast.parse(path.read_text("utf-8"))
         top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
         graph[dotted(path)] = set(imports(top)) - {dotted(path)}
+    assert sum(map(len, graph.values())) > 200
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
@@ -131,3 +171,34 @@ def test_files_and_functions_stay_small() -> None:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno - node.lineno < 80, f"{path}: {node.name}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "model").glob("*.py")), ids=lambda path: path.stem)
+def test_files_of_the_paper_ask_for_no_device(path: Path) -> None:
+    code = path.read_text("utf-8")
+    assert not re.search(r"is_cuda|cuda|device\.type|autocast|capability|triton|hopper", code.lower())
+
+
+def test_cells_ask_for_no_device_either() -> None:
+    paths = sorted((ROOT / "model" / "cells").glob("*.py"))
+    assert len(paths) == 5
+    assert not any(re.search(r"cuda|device|autocast", path.read_text("utf-8")) for path in paths)
+
+
+def files_for(module: str) -> list[str]:
+    """`corpus/record` -> its own test file, then the file for all modules of its package."""
+    path = Path(module)
+    places = [path, path.parent] if len(path.parts) > 1 else [path]
+    return [str(place.with_name(f"test_{place.name}.py")) for place in places]
+
+
+def test_tests_mirror_modules() -> None:
+    names = [str(path.relative_to(ROOT).with_suffix("")) for path in MODULES]
+    modules = {name for name in names if Path(name).stem not in ("__init__", "__main__")}
+    packages = {str(path.relative_to(ROOT)) for path in PACKAGES if path != ROOT}
+    files = {str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*.py")}
+    without = {module for module in modules if not files & set(files_for(module))}
+    assert without == set(TESTED_IN), "every module has a test file, or a line in `TESTED_IN`"
+    assert set(TESTED_IN.values()) <= files
+    expected = {files_for(name)[0] for name in modules | packages}
+    assert files - expected == set(OF_NO_MODULE), "every test file has a module, or a line in `OF_NO_MODULE`"

@@ -72,6 +72,7 @@ def test_the_two_commands_exist_and_do_what_is_said() -> None:
         assert expected in planned.stdout, planned.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [*filter(is_runnable, commands())], ids=lambda command: " ".join(command.split()[:6])
 )
@@ -81,6 +82,7 @@ def test_command_works(newcomer: Path, command: str) -> None:
     assert done.stdout or done.stderr or not command.startswith("exadec")
 
 
+@pytest.mark.slow
 def test_demo_is_not_run_again_when_nothing_has_changed(newcomer: Path) -> None:
     weights = newcomer / "demo" / "adadec" / "best.safetensors"
     made = weights.stat().st_mtime_ns
@@ -89,6 +91,7 @@ def test_demo_is_not_run_again_when_nothing_has_changed(newcomer: Path) -> None:
     assert weights.stat().st_mtime_ns == made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("example", "shown"), list(zip(PYTHON, ["in the manner of", "Hit(id=1"], strict=True)))
 def test_python_example_works(newcomer: Path, example: str, shown: str) -> None:
     assert len(example.strip().splitlines()) <= 10

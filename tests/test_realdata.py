@@ -16,8 +16,8 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.training.evaluation import evaluate
 from exadec.training.events import LossLine
 from exadec.training.trainer import train
+from support.corpora import DATA
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = [
     pytest.mark.realdata,
     pytest.mark.skipif(not DATA.is_dir(), reason="the real corpora are not beside the checkout"),
@@ -52,7 +52,7 @@ def test_twenty_thousand_news_pairs_end_to_end(tmp_path: Path) -> None:
     losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
     assert losses[-1] < math.log(4_000)  # what guessing evenly among the types would give
     assert len(evaluate(run.folder)) == 40
-    assert -100 < load(run.folder).write(first["source"], exemplar="Storm hits coast").score < 0  # what NaN is not
+    assert -100 < load(run.folder).write(first["source"], exemplar="Storm hits coast").score < 0  # and not NaN
 
 
 def test_three_hundred_wikibio_boxes_end_to_end(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ we follow the authors' script (table_text_eval.py in google-research/language), 
   Ours, `tokenize="words"`, lower-cases, splits at spaces and punctuation, and makes each mark a word of its own. So raw
   texts and tables match.
 
-With `tokenize="none"` the values are the script's, except for the points marked as ours: see tests/test_parent.py.
+With `tokenize="none"` the values are the script's, except for the points marked as ours:
+see tests/textmetrics/test_parent.py.
 """
 
 import re

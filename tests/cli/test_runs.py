@@ -1,0 +1,79 @@
+"""`exadec train` and `exadec demo`, as a user meets them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from support.command import SOURCE, assert_refused_in, exadec
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> None:
+    sizes = ["corpus.wire_train=4000", "corpus.wire_outlets=200", "corpus.wire_heldout=20"]
+    settings = [part for size in sizes for part in ("--set", size)]
+    command = [sys.executable, "-m", "exadec", "demo", "--folder", str(tmp_path / "demo"), *settings]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    started = [tmp_path / "demo" / variant / "metrics.jsonl" for variant in ("seq2seq", "attexp")]
+    deadline = time.monotonic() + 120
+    while not all(path.is_file() for path in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130, shown
+    assert "Run the same command again to continue with the unfinished models." in shown
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == [
+        "attexp",
+        "corpus",
+        "exemplars",
+        "seq2seq",
+        "terms-words-source",
+    ]
+
+
+@pytest.mark.slow
+def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
+    (folder / "vectors.txt").write_text("up " + "0.5 " * 15 + "0.5\n", "utf-8")
+    glove = ["--set", "model.glove=vectors.txt", "--set", "model.freeze_embeddings=true"]
+    done = exadec("train", "toy.yaml", "--run", "glove", "--set", "training.epochs=1", *glove, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "vectors.txt: vectors for 1 of " in done.stderr
+    generated = exadec("generate", "glove", "--exemplar", "up n1 k1", stdin=SOURCE.encode(), cwd=folder)
+    assert generated.returncode == 0, generated.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "absent.yaml"], "absent.yaml: no such file."),
+        (["train", "toy.yaml", "--set", "model.hiden=4"], "unknown key `model.hiden`; did you mean `model.hidden`?"),
+        (
+            ["train", "toy.yaml", "--set", "exemplars.policy=x"],
+            "`exemplars.policy` must be one of nearest, sample, random",
+        ),
+        (["demo", "--set", "exemplars.policy=x"], "`exemplars.policy` must be one of nearest, sample, random"),
+        (["train", "toy.yaml", "--variant", "bert"], "unknown variant 'bert'; the variants are seq2seq,"),
+        (["train", "toy.yaml", "--run", "run"], "run: the run already exists; use --resume"),
+        (["train", "toy.yaml", "--run", "none", "--resume"], "none: there is no run to resume."),
+        (["train", "toy.yaml", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
+        (["demo", "--folder", "new", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
+        (["train", "toy.yaml", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1, rouge2,"),
+        (["demo", "--folder", "new", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1,"),
+        (["train", "toy.yaml", "--run", "toy.yaml/run"], "Not a directory"),
+        pytest.param(
+            ["train", "toy.yaml", "--run", "new", "--set", "training.precision=bfloat16"],
+            "`training.precision` is bfloat16, which needs a GPU",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+        (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.usefixtures("run")
+def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str], message: str) -> None:
+    assert_refused_in(folder, arguments, message)

@@ -1,0 +1,71 @@
+"""`exadec generate` and `exadec swap`, as a user meets them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exadec.training.checkpoint import open_run
+from support.command import SOURCE, assert_refused_in, exadec
+
+
+def test_generate_reads_stdin_and_writes_stdout_alone(run: Path) -> None:
+    done = exadec("generate", run, "--exemplar", "up n1 k1", stdin=f"{SOURCE}\n{SOURCE}\n".encode())
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr == ""
+    done = exadec("generate", run, "--json", "--n-best", 2, stdin=SOURCE.encode())
+    row = json.loads(done.stdout)
+    greedy = exadec("generate", run, "--set", "search.beam_size=1", stdin=SOURCE.encode())
+    assert greedy.returncode == 0, greedy.stderr
+    assert row["exemplar"]
+    assert 0 < row["similarity"] <= 1
+    assert len(row["alternatives"]) == 1
+
+
+def test_long_sources_are_cut_and_counted(run: Path) -> None:
+    done = exadec("generate", run, stdin=("n1 " * 500 + "\n" + SOURCE + "\n").encode())
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 2
+    limit = open_run(run).config.corpus.max_source
+    assert f"1 sources were longer than {limit} pieces and were cut." in done.stderr
+
+
+def test_swap_shows_the_same_source_in_several_manners(run: Path) -> None:
+    done = exadec("swap", run, "--source", SOURCE, "--exemplar", "up n1 k1", "--exemplar", "down k1 n1")
+    assert done.returncode == 0, done.stderr
+    for text in (SOURCE, "up n1 k1", "down k1 n1"):
+        assert text in done.stdout
+
+
+def test_interrupted_pipes_are_no_error(run: Path) -> None:
+    command = f"yes '{SOURCE}' | head -50 | {sys.executable} -m exadec generate {run} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert len(done.stdout.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
+    done = exadec("generate", run, stdin=SOURCE.encode() + b"\n\xff\xfe\n")
+    assert done.returncode == 2
+    assert "<stdin>:2: not valid UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate", "nowhere"], "nowhere: not a run folder"),
+        (["generate", "run", "--split", "tset"], "unknown split 'tset'; the splits are train, valid, test."),
+        (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
+        (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
+        (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
+        (["generate", "run", "--set", "model.hidden=3"], "only search.* settings of a trained run can change"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.usefixtures("run")
+def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str], message: str) -> None:
+    assert_refused_in(folder, arguments, message)

@@ -1,0 +1,138 @@
+"""Policies: which exemplar each one chooses, and that none breaks a rule."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exadec.config import ConfigError, ExemplarConfig
+from exadec.corpus.prepare import Corpus, prepare
+from exadec.errors import InputError
+from exadec.exemplars import policies
+from exadec.exemplars.policies import POLICIES, find_policy
+from exadec.exemplars.retrieve import exemplar_folder, retrieve
+from exadec.exemplars.retriever import Retriever
+from support.stories import cosine, records_of
+from support.toys import config_for, write_splits
+
+
+@pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled", "oracle"])
+@pytest.mark.parametrize("group", ["any", "only", "prefer"])
+def test_no_policy_breaks_a_rule(corpus: Corpus, policy: str, group: str) -> None:
+    config = ExemplarConfig(
+        policy=policy, group=group, neighbours=3, exclude_same_source=True, exclude_same_target=True
+    )  # type: ignore[arg-type]
+    exemplars, records = retrieve(corpus, config), records_of(corpus)
+    for split in ("train", "test"):
+        chosen = exemplars.indices(split)
+        assert (chosen >= 0).sum() >= (40 if group == "only" else 60)  # who has no group has none to choose from
+        for i, j in enumerate(chosen):
+            if j < 0:
+                continue
+            assert split == "test" or i != j
+            assert records[i][0] != records[j][0]
+            assert records[i][1] != records[j][1]
+            if group == "only":
+                assert records[i][2] is not None
+            if group != "any" and records[i][2] is not None:
+                assert records[i][2] == records[j][2]
+
+
+def test_nearest_is_the_first_of_the_neighbours_and_sample_one_of_them(corpus: Corpus) -> None:
+    nearest = retrieve(corpus, ExemplarConfig(neighbours=4))
+    sample = retrieve(corpus, ExemplarConfig(policy="sample", neighbours=4))
+    again = retrieve(corpus, ExemplarConfig(policy="sample", neighbours=4, seed=2))
+    neighbours, similarities = sample.neighbours("test")
+    assert neighbours.shape == (60, 4)
+    assert (np.diff(similarities, axis=1) <= 0).all()
+    assert (neighbours == nearest.neighbours("test")[0]).all()
+    assert (nearest.indices("test") == neighbours[:, 0]).all()
+    chosen = sample.indices("test")
+    assert all(chosen[i] in neighbours[i] for i in range(60))
+    assert (chosen != neighbours[:, 0]).any()
+    assert (chosen != again.indices("test")).any()
+    row = np.argmax(neighbours == chosen[:, None], axis=1)
+    assert (sample.similarities("test") == similarities[np.arange(60), row]).all()
+
+
+def test_shuffled_exemplars_are_the_nearest_ones_of_others(corpus: Corpus) -> None:
+    nearest, shuffled = retrieve(corpus), retrieve(corpus, ExemplarConfig(policy="shuffled"))
+    assert sorted(nearest.indices("train")) == sorted(shuffled.indices("train"))
+    assert (nearest.indices("train") != shuffled.indices("train")).any()
+    assert shuffled.similarities("train").mean() < nearest.similarities("train").mean()
+
+
+def test_similarities_of_drawn_exemplars_are_cosines(corpus: Corpus) -> None:
+    drawn, records = retrieve(corpus, ExemplarConfig(policy="random")), records_of(corpus)
+    for i, (j, similarity) in enumerate(zip(drawn.indices("test"), drawn.similarities("test"), strict=True)):
+        assert similarity == pytest.approx(cosine(records[i][0], records[j][0]), abs=1e-6)
+
+
+def test_the_oracle_goes_by_the_target(corpus: Corpus) -> None:
+    oracle, records = retrieve(corpus, ExemplarConfig(policy="oracle")), records_of(corpus)
+    assert all(records[i][1] == records[j][1] for i, j in enumerate(oracle.indices("test")))
+
+
+def test_given_exemplars_are_taken_as_they_are(corpus: Corpus, tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    rows = [
+        {"split": "test", "uid": "test-3", "exemplar": "train-5"},
+        {"split": "train", "uid": "train-0", "exemplar": "train-1"},
+    ]
+    given.write_text("\n".join(json.dumps(row) for row in rows) + "\n", "utf-8")
+    exemplars = retrieve(corpus, ExemplarConfig(policy="given", given=str(given)))
+    assert exemplars.indices("test")[3] == 5
+    assert exemplars.indices("train").tolist() == [1] + [-1] * 59
+    assert exemplars.manifest["test"]["without_exemplar"] == 59
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"given.jsonl:1: expected an object"),
+        ('{"split": "dev", "uid": "a", "exemplar": "b"}', "unknown split 'dev'"),
+        ('{"split": "test", "uid": "a", "exemplar": "train-1"}', "no test record with the uid 'a'"),
+        ('{"split": "test", "uid": "test-1", "exemplar": "x"}', "no training record with the uid 'x'"),
+        ('{"split": "train", "uid": "train-1", "exemplar": "train-1"}', "its own exemplar"),
+    ],
+)
+def test_bad_given_files_are_refused(corpus: Corpus, tmp_path: Path, line: str, message: str) -> None:
+    given = tmp_path / "given.jsonl"
+    given.write_text(line + "\n", "utf-8")
+    config = ExemplarConfig(policy="given", given=str(given))
+    with pytest.raises(InputError, match=message):
+        retrieve(corpus, config)
+    assert not exemplar_folder(corpus, config).exists()
+
+
+def test_given_needs_a_file_and_the_file_needs_given() -> None:
+    with pytest.raises(ConfigError, match=r"exemplars\.given"):
+        ExemplarConfig(policy="given")
+    with pytest.raises(ConfigError, match=r"exemplars\.given"):
+        ExemplarConfig(given="x.jsonl")
+
+
+def test_every_policy_has_a_file_of_its_own_and_a_line_in_the_list() -> None:
+    files = {path.stem for path in Path(policies.__path__[0]).glob("*.py")} - {
+        "__init__",
+        "policy",
+        "pool",
+        "new_texts",
+    }
+    assert files == set(POLICIES)
+    assert {policy.__module__.rpartition(".")[2] for policy in POLICIES.values()} == files
+    with pytest.raises(
+        ConfigError, match=r"`exemplars\.policy` must be one of nearest, sample, .*, but is 'farthest' instead"
+    ):
+        find_policy(ExemplarConfig(policy="farthest"))
+
+
+def test_an_unknown_policy_is_refused_before_any_work(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": "a", "target": "t"}])
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    with pytest.raises(ConfigError, match=r"exemplars\.policy"):
+        retrieve(corpus, ExemplarConfig(policy="farthest"))
+    with pytest.raises(ConfigError, match=r"exemplars\.policy"):
+        Retriever(corpus, ExemplarConfig(policy="farthest"))
+    assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"]

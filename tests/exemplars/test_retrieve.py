@@ -1,0 +1,129 @@
+"""Exemplar maps: kept, resumed, refused when damaged or of another corpus."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import exadec.exemplars.join as joining
+from exadec.config import ExemplarConfig
+from exadec.corpus.prepare import Corpus, prepare
+from exadec.errors import InputError
+from exadec.exemplars.audit import audit
+from exadec.exemplars.retrieve import ExemplarMap, open_exemplars, open_index, retrieve
+from support.stories import records_of
+from support.toys import config_for, write_splits
+
+
+def test_each_policy_has_a_folder_of_its_own(corpus: Corpus) -> None:
+    default, other = retrieve(corpus), retrieve(corpus, ExemplarConfig(weighting="tfidf"))
+    assert default.folder != other.folder
+    assert default.hash != other.hash
+    assert open_exemplars(corpus, default.folder).hash == default.hash
+
+
+@pytest.mark.parametrize("segmentation", [{"segmentation": "words"}, {"vocabulary_size": 300}])
+@pytest.mark.parametrize("lower_case", [False, True])
+def test_exclusions_compare_what_the_model_reads(
+    tmp_path: Path, segmentation: dict[str, object], lower_case: bool
+) -> None:
+    write_splits(
+        tmp_path,
+        [
+            {"source": "one two three", "target": "The Answer"},
+            {"source": "one two THREE", "target": "the answer"},  # the same but for capitals
+            {"source": "one two", "target": "another"},
+        ],
+    )
+    corpus = prepare(config_for(tmp_path, lower_case=lower_case, **segmentation))
+    for rule in ("exclude_same_target", "exclude_same_source"):
+        exemplars = retrieve(corpus, ExemplarConfig(**{rule: True}))  # type: ignore[arg-type]
+        assert exemplars.indices("train").tolist() == ([2, 2, 0] if lower_case else [1, 0, 0])
+        assert exemplars.indices("test")[:2].tolist() == ([2, 2] if lower_case else [1, 0])
+        audited = audit(corpus, exemplars).splits["train"]
+        assert (audited.same_target, audited.same_source) == (0, 0)
+    audited = audit(corpus, retrieve(corpus)).splits["train"]
+    assert (audited.same_target, audited.same_source) == ((2, 2) if lower_case else (0, 0))
+
+
+def test_training_instances_never_find_themselves(corpus: Corpus) -> None:
+    exemplars = retrieve(corpus)
+    assert (exemplars.indices("train") >= 0).all()
+    assert (exemplars.indices("train") != np.arange(60)).all()
+    assert exemplars.similarities("test").tolist() == pytest.approx([1.0] * 60)  # the same texts, but another split
+    made = (exemplars.folder / "manifest.json").stat().st_mtime_ns
+    assert retrieve(corpus).hash == exemplars.hash
+    assert (exemplars.folder / "manifest.json").stat().st_mtime_ns == made
+
+
+def test_a_killed_retrieval_keeps_what_it_has_done(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "CHUNK", 16)
+    config, searched, find = ExemplarConfig(seed=77), [], joining.search
+    whole = retrieve(corpus)
+
+    def fail_in_the_end(*arguments: object, **more: object) -> object:
+        searched.append(1)
+        if len(searched) == 6:
+            raise KeyboardInterrupt
+        return find(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(joining, "search", fail_in_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        retrieve(corpus, config)
+    assert list(corpus.folder.parent.glob(".exemplars*"))
+    exemplars = retrieve(corpus, config)
+    assert len(searched) == 13  # 12 chunks, one of them twice
+    for split in ("train", "valid", "test"):
+        assert (exemplars.indices(split) == whole.indices(split)).all()
+    assert not list(corpus.folder.parent.glob(".exemplars*"))
+
+
+def test_corpus_of_one_has_no_exemplar_to_train_with(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": "only one", "target": "t"}])
+    for policy in ("nearest", "random", "shuffled", "oracle"):
+        config = ExemplarConfig(policy=policy)  # type: ignore[arg-type]
+        exemplars = retrieve(prepare(config_for(tmp_path, segmentation="words")), config)
+        assert exemplars.indices("train").tolist() == [-1]
+        assert exemplars.manifest["train"]["without_exemplar"] == 1
+
+
+def test_rows_without_a_known_word_are_counted(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": source, "target": "t"} for source in ("a b", "a c", "...", "— !", "zz")])
+    exemplars = retrieve(prepare(config_for(tmp_path, segmentation="words")))
+    assert exemplars.indices("train").tolist() == [1, 0, -1, -1, -1]
+    assert exemplars.manifest["train"]["without_exemplar"] == 3
+    assert exemplars.similarities("train").tolist()[2:] == [0.0] * 3
+
+
+def test_map_of_another_corpus_is_refused(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": "a b", "target": "c"}] * 2)
+    exemplars = retrieve(prepare(config_for(tmp_path, segmentation="words")))
+    other = prepare(config_for(tmp_path, segmentation="words", lower_case=True))
+    with pytest.raises(InputError, match="retrieved from another corpus"):
+        open_exemplars(other, exemplars.folder)
+    assert open_index(other).corpus == other.hash  # an index is built anew, as any stage is
+
+
+def test_a_truncated_map_is_made_again_and_never_read(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": f"a b w{i}", "target": "c"} for i in range(9)])
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    exemplars = retrieve(corpus)
+    path = exemplars.folder / "train.index.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8])
+    with pytest.raises(InputError, match=r"train\.index\.npy: missing or damaged"):
+        ExemplarMap(exemplars.folder).indices("train")
+    retrieve(corpus)
+    assert path.read_bytes() == whole
+
+
+def test_groups_are_kept_apart_on_every_split(corpus: Corpus) -> None:
+    only = retrieve(corpus, replace(ExemplarConfig(), group="only"))
+    prefer = retrieve(corpus, replace(ExemplarConfig(), group="prefer"))
+    grouped = np.array([group is not None for _, _, group in records_of(corpus)])
+    assert (only.indices("test")[~grouped] == -1).all()
+    assert (prefer.indices("test")[grouped] == only.indices("test")[grouped]).all()
+    assert (prefer.indices("test")[~grouped] == retrieve(corpus).indices("test")[~grouped]).all()

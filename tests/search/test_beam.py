@@ -1,0 +1,158 @@
+"""Beam search against exhaustive enumeration, and its parts one by one."""
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+import torch
+
+from exadec.config import VARIANTS, SearchConfig
+from exadec.corpus.vocabulary import BOS, EOS
+from exadec.search.beam import Hypothesis, beam_search, length_penalty, repeats_ngram
+from exadec.search.generate import NEVER_WRITTEN
+from support.small_models import build_small_model, random_batch
+
+WORDS = 6
+"""A tiny vocabulary: ids 0 to 5, among them BOS = 2 and EOS = 3."""
+
+
+FORBIDDEN = (0, BOS)
+
+
+CPU = torch.device("cpu")
+
+
+@dataclasses.dataclass
+class Prefix:
+    """A state that remembers everything written so far."""
+
+    words: torch.Tensor
+
+    def select(self, indices: torch.Tensor) -> "Prefix":
+        return Prefix(self.words[indices])
+
+
+class RandomModel:
+    """log p depends on the instance and on the whole prefix, through a hash: nothing a shortcut could exploit."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+
+    def distribution(self, prefix: list[int]) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**31)
+        return torch.log_softmax(2 * torch.randn(WORDS, generator=generator), dim=0)
+
+    def step(self, state: Prefix, words: torch.Tensor) -> tuple[torch.Tensor, Prefix]:
+        longer = torch.cat([state.words, words[:, None]], dim=1)
+        return torch.stack([self.distribution(row) for row in longer.tolist()]), Prefix(longer)
+
+
+def start(instances: int) -> Prefix:
+    return Prefix(torch.arange(100, 100 + instances)[:, None])  # the instance's number is part of its prefix
+
+
+def enumerate_all(model: RandomModel, instance: int, config: SearchConfig) -> list[Hypothesis]:
+    """Every text of at most `max_length` words, its end symbol counted, best first."""
+    allowed = [word for word in range(WORDS) if word not in (EOS, *FORBIDDEN)]
+    found = []
+    for length in range(config.max_length):
+        for words in itertools.product(allowed, repeat=length):
+            prefix, total = [100 + instance, BOS], 0.0
+            for word in (*words, EOS):
+                total += model.distribution(prefix)[word].item()
+                prefix.append(word)
+            if config.block_ngram and repeats(words, config.block_ngram):
+                continue
+            found.append(Hypothesis(list(words), total / length_penalty(length + 1, config.length_penalty)))
+    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+
+def repeats(words: tuple[int, ...], n: int) -> bool:
+    ngrams = [words[i : i + n] for i in range(len(words) - n + 1)]
+    return len(ngrams) != len(set(ngrams))
+
+
+@pytest.mark.parametrize("block_ngram", [0, 1, 2])
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_wide_beam_equals_exhaustive_search(seed: int, alpha: float, block_ngram: int) -> None:
+    model = RandomModel(seed)
+    config = SearchConfig(beam_size=200, length_penalty=alpha, max_length=4, block_ngram=block_ngram)
+    expected = [enumerate_all(model, i, config)[:5] for i in range(3)]
+    found = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, n_best=5)
+    for mine, oracle in zip(found, expected, strict=True):
+        assert [hypothesis.ids for hypothesis in mine] == [hypothesis.ids for hypothesis in oracle]
+        for one, other in zip(mine, oracle, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_beam_of_one_is_greedy_search() -> None:
+    model, config = RandomModel(3), SearchConfig(beam_size=1, max_length=8)
+    for instance, (found,) in enumerate(beam_search(model.step, start(5), 5, config, FORBIDDEN, CPU)):
+        prefix = [100 + instance, BOS]
+        while prefix[-1] != EOS and len(prefix) < 2 + config.max_length - 1:
+            log_probs = model.distribution(prefix)
+            log_probs[list(FORBIDDEN)] = -math.inf
+            prefix.append(int(log_probs.argmax()))
+        assert found.ids == [word for word in prefix[2:] if word != EOS]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 7])
+def test_instances_do_not_disturb_one_another(beam: int) -> None:
+    model, config = RandomModel(5), SearchConfig(beam_size=beam, max_length=6)
+    together = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU)
+    for i in range(4):
+        alone = beam_search(model.step, Prefix(torch.tensor([[100 + i]])), 1, config, FORBIDDEN, CPU)
+        assert alone[0] == together[i]
+
+
+def test_every_hypothesis_ends_within_the_limit_and_avoids_forbidden_words() -> None:
+    model, config = RandomModel(6), SearchConfig(beam_size=4, max_length=3)
+    for hypotheses in beam_search(model.step, start(8), 8, config, (0, BOS, 5), CPU, n_best=4):
+        assert hypotheses
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        for hypothesis in hypotheses:
+            assert len(hypothesis.ids) <= 2
+            assert not {0, BOS, EOS, 5} & set(hypothesis.ids)
+
+
+def test_length_penalty_is_wu_et_als() -> None:
+    assert length_penalty(1, 1.0) == 1.0
+    assert length_penalty(7, 1.0) == 2.0
+    assert length_penalty(7, 0.0) == 1.0
+    assert length_penalty(19, 0.5) == 2.0
+
+
+def test_repeats_ngram_by_hand() -> None:
+    words = torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 7, 7, 5, 7], [BOS, 1, 4, 5, 6, 0]])
+    banned = repeats_ngram(words, 3, 10)
+    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[9], [], []]
+    banned = repeats_ngram(words, 2, 10)
+    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[9], [5, 7], []]
+    banned = repeats_ngram(words, 1, 10)
+    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[7, 8, 9], [5, 7], [0, 1, 4, 5, 6]]
+
+
+def test_n_best_beyond_the_beam_is_refused() -> None:
+    with pytest.raises(ValueError, match="from 1 to the beam size 2, but is 3"):
+        beam_search(RandomModel(0).step, start(1), 1, SearchConfig(beam_size=2), (), CPU, n_best=3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_model_state_search_equals_scoring_the_text_again(variant: str) -> None:
+    """The score a search reports is the model's own log-probability of that text over the penalty."""
+    switches = VARIANTS[variant]
+    model = build_small_model(**switches, input_feeding=True)
+    batch = random_batch(4, copy_exemplar=switches["attend_exemplar"])
+    config = SearchConfig(beam_size=3, max_length=5)
+    with torch.no_grad():
+        found = beam_search(model.step, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
+        for row, hypotheses in enumerate(found):
+            for hypothesis in hypotheses:
+                state, total = model.encode(batch), 0.0
+                for previous, word in itertools.pairwise([BOS, *hypothesis.ids, EOS]):
+                    log_probs, state = model.step(state, torch.full((4,), previous))
+                    total += log_probs[row, word].item()
+                penalty = length_penalty(len(hypothesis.ids) + 1, 1.0)
+                assert hypothesis.score == pytest.approx(total / penalty, abs=1e-4)

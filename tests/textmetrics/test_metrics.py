@@ -1,0 +1,67 @@
+"""The list of metrics: each is the score of its own function."""
+
+import pytest
+
+from exadec.errors import InputError
+from exadec.textmetrics import bleu, parent, rouge
+from exadec.textmetrics.metrics import METRICS, choose_for_report, require_steering, score_all, with_both_bleus
+
+TEXTS = ["Ada was born in 1815 .", "Bob is here ."]
+
+
+GOLD = [("Ada was born in London in 1815 .", "Ada , born 1815 ."), ("Bob is not here .",)]
+
+
+TABLES = [(("name", "Ada"), ("born", "1815")), (("name", "Bob"),)]
+
+
+def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
+    """Names that share a pass over the texts give what each function gives when it is called alone."""
+    plain, cut = (
+        rouge(TEXTS, GOLD, ["1", "2", "4", "L"]),
+        rouge(TEXTS, GOLD, ["1", "2", "4", "L"], recall_at_reference_length=True),
+    )
+    expected = {f"rouge{order}": score for order, score in plain.items()}
+    expected |= {f"recall{order}": score for order, score in cut.items()}
+    expected |= {"bleu": bleu(TEXTS, GOLD), "bleu_tokenised": bleu(TEXTS, GOLD, tokenize="none")}
+    of_tables = parent(TEXTS, GOLD, TABLES)
+    expected |= {"parent": of_tables["f1"], "parent_precision": of_tables["precision"]}
+    expected |= {"parent_recall": of_tables["recall"]}
+    assert list(METRICS) == list(expected)
+    for names in (list(METRICS), list(reversed(METRICS)), *([name] for name in METRICS), ["bleu", "rouge1", "bleu"]):
+        for name, score in zip(names, score_all(names, TEXTS, GOLD, TABLES), strict=True):
+            assert (score.name, score.value, score.signature) == (
+                expected[name].name,
+                expected[name].value,
+                expected[name].signature,
+            )
+
+
+def test_unknown_metrics_and_missing_tables_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, parent_recall\."):
+        score_all(["rouge1", "meteor"], TEXTS, GOLD)
+    for name in (name for name, metric in METRICS.items() if metric.needs_tables):
+        with pytest.raises(ValueError, match=f"`{name}` needs the tables"):
+            score_all([name], TEXTS, GOLD)
+
+
+def test_metrics_that_may_steer_training_need_texts_alone() -> None:
+    for name, metric in METRICS.items():
+        if metric.steers_training:
+            require_steering(name)
+            assert score_all([name], TEXTS, GOLD)[0].value > 0
+        else:
+            with pytest.raises(
+                InputError, match=r"`training\.metric` must be one of rouge1, rouge2, rouge4, rougeL, bleu"
+            ):
+                require_steering(name)
+
+
+def test_reports_show_what_runs_were_trained_for() -> None:
+    raw = [("Ada was born in London.",)] * 2
+    assert choose_for_report(["rougeL", "rougeL"], raw, False) == ["rouge1", "rouge2", "rougeL", "bleu"]
+    assert choose_for_report(["rougeL", "rouge4"], raw, False) == ["rouge4", "rougeL", "bleu"]
+    tokenised = ["rouge1", "rouge2", "rougeL", "bleu", "bleu_tokenised", "parent"]
+    assert choose_for_report(["bleu"], GOLD, True) == tokenised
+    assert with_both_bleus(["rouge1"], GOLD) == ["rouge1"]
+    assert with_both_bleus(["bleu", "rouge1"], GOLD) == ["bleu", "bleu_tokenised", "rouge1"]

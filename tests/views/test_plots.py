@@ -1,0 +1,34 @@
+"""Figures: bins, and labels that do not overlap."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exadec.textmetrics import rouge
+from exadec.views.plots import bin_by_similarity, spread_apart
+from exadec.views.results import Results
+
+
+def test_bins_hold_equally_many_instances_and_average_to_the_score(results: Results) -> None:
+    system = results.baseline
+    many = [dataclasses.replace(output, similarity=number / 100) for number, output in enumerate(system.outputs * 5)]
+    score = rouge([o.text for o in many], [o.references for o in many])["L"]
+    measures = {"ROUGE-L": dataclasses.replace(system.measures["ROUGE-L"], score=score)}
+    centres, means, lows, highs = bin_by_similarity(dataclasses.replace(system, outputs=many, measures=measures))
+    assert len(centres) == 8
+    assert centres == sorted(centres)
+    assert np.mean(means) == pytest.approx(score.value)
+    assert all(low <= mean <= high for low, mean, high in zip(lows, means, highs, strict=True))
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.floats(0.01, 0.3))
+def test_labels_are_spread_apart_in_order(places: list[float], gap: float) -> None:
+    spread = spread_apart(sorted(places), gap)
+    assert len(spread) == len(places)
+    needed = min(gap, 1 / max(1, len(places)))
+    assert all(after - before >= needed - 1e-9 for before, after in pairwise(spread))
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in spread)

@@ -1,0 +1,75 @@
+"""Progress on the terminal: what is shown for each event, and nothing where there is no terminal."""
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from exadec.config import Config
+from exadec.training.events import Evaluated, Failed, Finished, LossLine, Started, Waiting
+from exadec.training.side_by_side import Job
+from exadec.views.progress import Display, RunsDisplay, parameter_table
+from support.shown import show
+
+STARTED = Started(parameters={"decoder P and Q": 1024, "all": 2048}, cell="4 gates × 4d²", total_steps=40)
+LOSS = LossLine(loss=1.25, learning_rate=0.01, step=25, epoch=1.5, seconds=2.0)
+SCORE = Evaluated(metric="ROUGE-L", value=62.5, signature="s", step=38, epoch=2.0, seconds=3.0)
+
+
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=100)
+
+
+def shown_by(display: Display) -> str:
+    """The bars as they stand now."""
+    return show(display.progress.get_renderable())
+
+
+def test_stages_are_counted_and_give_way_to_training() -> None:
+    with Display(terminal()) as display:
+        display.report("read", 1200)
+        assert "1,200 records" in shown_by(display)
+        display.report("retrieve", 30, 60)
+        bars = shown_by(display)
+        assert "read" not in bars
+        assert "30 of 60 records" in bars
+        display.observe(STARTED)
+        assert "retrieve" not in shown_by(display)
+        display.observe(LOSS)
+        assert "loss 1.250" in shown_by(display)
+        display.observe(SCORE)
+        assert "dev ROUGE-L 62.50" in shown_by(display)
+        assert display.training is not None
+        assert display.progress.tasks[display.training].percentage == 95  # 38 of 40 steps
+
+
+def test_each_run_has_a_line_and_a_failure_says_why() -> None:
+    console = terminal()
+    config = Config.from_dict({"folder": "x", "training": {"epochs": 4}})
+    first, second = Job(config, Path("a")), Job(config, Path("b"), evaluate=True)
+    with RunsDisplay(console) as display:
+        for job in (first, second):
+            display.follow(job, Waiting())
+        assert shown_by(display).count("waiting") == 2
+        display.follow(first, STARTED)
+        display.follow(first, LOSS)
+        assert "loss 1.250" in shown_by(display)
+        assert display.progress.tasks[display.runs[Path("a")]].percentage == 100 * 1.5 / 4
+        display.follow(first, Failed("out of [memory]"))
+        display.follow(second, Finished())
+        assert "failed" in shown_by(display)
+        assert "trained, test set written" in shown_by(display)
+    assert "a: out of [memory]" in console.file.getvalue()
+
+
+def test_without_a_terminal_no_bar_is_drawn() -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with Display(console) as display:
+        display.report("read", 1200)
+    assert console.file.getvalue() == ""
+
+
+def test_parameter_table_has_a_row_for_each_part() -> None:
+    lines = show(parameter_table(STARTED.parameters, STARTED.cell)).splitlines()
+    rows = [" ".join(line.split()) for line in lines]
+    assert rows[-2:] == ["decoder P and Q 1,024 4 gates × 4d²", "all 2,048"]

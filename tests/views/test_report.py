@@ -1,0 +1,139 @@
+"""The report: one sound HTML file, with all data escaped."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from exadec.api import Writer
+from exadec.cli import app
+from exadec.errors import InputError
+from exadec.model.seq2seq import Seq2seq
+from exadec.training.checkpoint import Run
+from exadec.training.evaluation import Output, read_outputs, write_outputs
+from exadec.views.report import write_report
+from exadec.views.results import compare_runs
+from exadec.views.swap import Swap, pick_swaps
+from support.shown import generation
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+EVIL = '<script>alert("&")</script>'
+
+
+class Balance(HTMLParser):
+    """Notes every tag that is not closed as it should be, and everything a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.faults: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name.rpartition(":")[2] in ("src", "href", "data")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+
+def parse(path: Path) -> Balance:
+    parser = Balance()
+    parser.feed(path.read_text(encoding="utf-8"))
+    parser.close()
+    return parser
+
+
+def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Path) -> None:
+    swaps = [*pick_swaps(writer, count=1), Swap("source", [generation("alpha"), generation("beta")])]
+    out = write_report(compare_runs(runs), tmp_path / "new" / "report.html", swaps)
+    assert out == tmp_path / "new" / "report.html"
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+    page, parsed = out.read_text(encoding="utf-8"), parse(out)
+    assert (parsed.faults, parsed.open) == ([], [])
+    assert parsed.tags.count("svg") == 5
+    assert "script" not in parsed.tags
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert parsed.links
+    assert all(link.startswith("#") and link[1:] in parsed.ids for link in parsed.links)
+    assert not re.search(r"url\((?!#)|@import", page)
+    for text in (
+        "Exemplar swaps",
+        "Sample of outputs",
+        "rouge-L|f1|",
+        "wire_outlets: 30",
+        "coefficients C",
+        "<mark>beta",
+    ):
+        assert text in page
+    for label in ("Training loss", "cosine similarity", "principal component"):
+        assert label in page
+
+
+def test_report_is_the_same_every_time(runs: list[Path], tmp_path: Path) -> None:
+    first, second = (write_report(compare_runs(runs), tmp_path / f"{name}.html").read_bytes() for name in "ab")
+    assert first == second
+
+
+def test_a_report_loads_each_model_once(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Swaps, the map of λ and the count of parameters share it."""
+    loaded, load_model = [], Run.load_model
+
+    def count(run: Run) -> Seq2seq:
+        loaded.append(run.folder)
+        return load_model(run)
+
+    monkeypatch.setattr(Run, "load_model", count)
+    with pytest.raises(SystemExit) as end:
+        app(["report", *map(str, runs), "--out", str(tmp_path / "report.html")])
+    assert not end.value.code
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert all(part in page for part in ("Exemplar swaps", "principal component", "coefficients C"))
+    assert sorted(loaded) == sorted(runs)
+
+
+def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:
+    for folder in copies:
+        outputs = [
+            Output(o.uid, EVIL + o.source, EVIL + (o.exemplar or ""), o.similarity, (EVIL,), EVIL, o.score)
+            for o in read_outputs(folder / "test.outputs.jsonl")
+        ]
+        write_outputs(folder / "test.outputs.jsonl", outputs)
+        folder.rename(folder.with_name(f"{folder.name}<i>"))
+    folders = [folder.with_name(f"{folder.name}<i>") for folder in copies]
+    folders.append(Path(shutil.copytree(folders[0], tmp_path / "second<b>")))
+    swap = Swap(EVIL, [generation("first", EVIL), generation(EVIL, EVIL)])
+    out = write_report(compare_runs(folders), tmp_path / "report.html", [swap])
+    page, parsed = out.read_text(encoding="utf-8"), parse(out)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "AdaDec (second&lt;b&gt;)" in page
+    assert parsed.faults == []
+
+
+def test_report_without_an_adaptive_system_says_why_there_is_no_map(runs: list[Path], tmp_path: Path) -> None:
+    out = write_report(compare_runs(runs[1:]), tmp_path / "report.html")
+    assert "None of these systems adapts" in out.read_text(encoding="utf-8")
+    assert parse(out).tags.count("svg") == 4
+
+
+def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("old")
+    (copies[0] / "best.safetensors").unlink()
+    with pytest.raises(InputError, match="no such checkpoint"):
+        write_report(compare_runs(copies), out)
+    assert out.read_text() == "old"

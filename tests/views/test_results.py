@@ -1,0 +1,110 @@
+"""Tables of results: the numbers are those of the metrics, and unlike runs are refused."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from exadec.corpus.wire import STYLES, style_of
+from exadec.errors import InputError
+from exadec.textmetrics import bleu, compare, confidence_interval, rouge
+from exadec.training.evaluation import read_outputs, score_style, write_outputs
+from exadec.views.plots import looks_of
+from exadec.views.results import Results, compare_runs, render_markdown, render_table
+from support.shown import WIRE, show
+
+
+def test_seq2seq_comes_first_and_is_the_baseline(results: Results) -> None:
+    assert [system.name for system in results.systems] == ["Seq2seq", "AdaDec"]
+    assert results.baseline.difference is None
+    assert results.instances == 40
+
+
+def test_numbers_are_those_of_textmetrics(runs: list[Path], results: Results) -> None:
+    adaptive, plain = (read_outputs(run / "test.outputs.jsonl") for run in runs)
+    texts, references = [o.text for o in adaptive], [o.references for o in adaptive]
+    direct = [*rouge(texts, references).values(), bleu(texts, references), score_style(adaptive, WIRE)]
+    measures = results.systems[1].measures
+    assert list(measures) == ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "style"]
+    for score in direct:
+        measured = measures[score.name]
+        assert measured.score.value == score.value
+        assert measured.score.signature == score.signature
+        assert (measured.low, measured.high) == confidence_interval(score)
+    baseline = rouge([o.text for o in plain], references)["L"]
+    assert results.systems[1].difference == compare(rouge(texts, references)["L"], baseline)
+
+
+def test_majority_style_is_counted_among_references_and_exemplars(results: Results) -> None:
+    outputs = results.baseline.outputs
+    counts = {style: sum(style_of(o.references[0]) == style for o in outputs) for style in STYLES}
+    assert results.majority is not None
+    assert counts[results.majority.style] == max(counts.values())
+    assert results.majority.among_references == pytest.approx(100 * max(counts.values()) / len(outputs))
+    same = sum(style_of(o.exemplar or "") == results.majority.style for o in outputs)
+    assert results.majority.among_exemplars == pytest.approx(100 * same / len(outputs))
+
+
+def test_runs_of_the_same_model_are_told_apart_by_folder(copies: list[Path], tmp_path: Path) -> None:
+    again = Path(shutil.copytree(copies[0], tmp_path / "again"))
+    deeper = Path(shutil.copytree(copies[0], tmp_path / "deeper" / "again"))
+    names = [system.name for system in compare_runs([copies[0], again]).systems]
+    assert names == ["AdaDec (adadec)", "AdaDec (again)"]
+    results = compare_runs([again, deeper])
+    assert [system.name for system in results.systems] == [f"AdaDec ({again})", f"AdaDec ({deeper})"]
+    assert len({look.colour for look in looks_of(results.systems)}) == 2
+
+
+def test_json_holds_raw_numbers_and_signatures(results: Results) -> None:
+    first, second = json.loads(json.dumps(results.to_json()))["systems"]
+    assert first["difference"] is None
+    assert second["measures"]["ROUGE-L"]["value"] == results.systems[1].rouge_l.value
+    assert second["measures"]["BLEU"]["signature"].startswith("nrefs:1|")
+    assert 0 < second["difference"]["p_value"] <= 1
+
+
+def test_tables_show_every_score_with_its_interval(results: Results) -> None:
+    terminal, markdown = show(render_table(results)), render_markdown(results)
+    assert max(map(len, terminal.splitlines())) <= 80
+    for system in results.systems:
+        assert system.name in terminal
+        for measured in system.measures.values():
+            for number in (measured.score.value, measured.low, measured.high):
+                assert f"{number:.1f}" in terminal
+                assert f"{number:.1f}" in markdown
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(results.systems)
+    assert len({row.count("|") for row in rows}) == 1
+    assert "baseline" not in show(render_table(dataclasses.replace(results, systems=results.systems[:1])))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"uid": "elsewhere"}, "output 4 is of instance 'elsewhere'"),
+        ({"references": ("of data with equal uids",)}, "with other references"),
+    ],
+)
+def test_other_instances_are_refused(copies: list[Path], changes: dict[str, object], message: str) -> None:
+    path = copies[0] / "test.outputs.jsonl"
+    outputs = read_outputs(path)
+    outputs[3] = dataclasses.replace(outputs[3], **changes)
+    write_outputs(path, outputs)
+    with pytest.raises(InputError, match=message):
+        compare_runs(copies)
+
+
+def test_missing_fewer_and_no_outputs_are_refused(copies: list[Path]) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        compare_runs(copies, split="valid")
+    path = copies[1] / "test.outputs.jsonl"
+    write_outputs(path, read_outputs(path)[:-1])
+    with pytest.raises(InputError, match="seq2seq for 39;"):
+        compare_runs(copies)
+    path.write_text("")
+    with pytest.raises(InputError, match="holds no outputs"):
+        compare_runs(copies)
+    with pytest.raises(InputError, match="at least one run"):
+        compare_runs([])
