@@ -106,7 +106,7 @@ def train(
         facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
         run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars, facts))
         if processes.is_first:
-            logger.info("%s: %s", run.folder, chosen.message)
+            logger.info("%s", chosen.message)
         trainer = Trainer(run, model, corpus, exemplars, observe, processes)
         if resume:
             trainer.restore()
