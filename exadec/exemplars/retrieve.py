@@ -13,7 +13,7 @@ import numpy as np
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.record import SPLITS
-from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.counts import open_counts
@@ -89,9 +89,11 @@ def retrieve(
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
     """Beside the corpus. Each policy has its own folder, so that runs keep the exemplars they were trained with."""
-    choices: Any = asdict(config)
-    if _excludes_by_ids(corpus, config):
-        choices = [choices, "same ids"]
+    choices = asdict(config)
+    return _folder_named(corpus, config, [choices, "same ids"] if _excludes_by_ids(corpus, config) else choices)
+
+
+def _folder_named(corpus: Corpus, config: ExemplarConfig, choices: object) -> Path:
     name = "exemplars" if config == DEFAULT else f"exemplars-{hash_value(choices)[:8]}"
     return corpus.folder.resolve().parent / name
 
@@ -99,7 +101,7 @@ def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
 def _excludes_by_ids(corpus: Corpus, config: ExemplarConfig) -> bool:
     """Whether texts that count as the same may differ before they are lower-cased and cut.
 
-    Earlier versions compared the texts themselves. Their maps keep their folders and their runs.
+    Earlier versions compared the texts themselves. Their maps stay where they are, for the runs trained with them.
     """
     excludes = config.exclude_same_source or config.exclude_same_target
     return excludes and (corpus.config.lower_case or any(corpus.manifest["truncated"].values()))
@@ -111,6 +113,16 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
     if exemplars.manifest["corpus"] != corpus.hash:
         raise InputError(f"{folder}: these exemplars were retrieved from another corpus; run `exadec retrieve` again.")
     return exemplars
+
+
+def open_trained_exemplars(corpus: Corpus, config: ExemplarConfig, key: str) -> ExemplarMap:
+    """The map with this hash, which a run was trained with; an error if it has changed since."""
+    folder = exemplar_folder(corpus, config)
+    older = _folder_named(corpus, config, asdict(config))  # of a version that excluded by other rules
+    for place in (folder, older):
+        if (place / MANIFEST).is_file() and ExemplarMap(place).hash == key:
+            return open_exemplars(corpus, place)
+    raise InputError(f"{folder}: the exemplars have changed since the run was trained, or are not there any more.")
 
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:

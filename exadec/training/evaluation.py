@@ -13,7 +13,7 @@ from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import ExemplarMap, exemplar_folder, open_exemplars
+from exadec.exemplars.retrieve import ExemplarMap, open_trained_exemplars
 from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
@@ -93,9 +93,7 @@ def evaluate(
     """
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
-    exemplars = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars))
-    if exemplars.hash != run.facts["exemplars"]:
-        raise InputError(f"{exemplars.folder}: the exemplars have changed since run {run.folder} was trained.")
+    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
     outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs

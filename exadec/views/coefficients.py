@@ -14,7 +14,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import UNK
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import exemplar_folder, open_exemplars
+from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.checkpoint import open_corpus
@@ -54,7 +54,8 @@ def map_coefficients(system: System, split: str) -> CoefficientMap:
     """Project λ of the split's distinct exemplars onto the plane."""
     run = system.run
     corpus = open_corpus(run)
-    indices = open_exemplars(corpus, exemplar_folder(corpus, run.config.exemplars)).indices(split)
+    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
+    indices = exemplars.indices(split)
     # Several training targets may be the same text: the first one stands for all.
     numbers: dict[str, int] = {}
     for output, index in zip(system.outputs, indices.tolist(), strict=False):

@@ -70,6 +70,22 @@ def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
             "`training.precision` is bfloat16, which needs a GPU",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
         ),
+        *(
+            pytest.param(
+                [*command, "--set", "training.backend=hopper"],
+                "`training.backend` is hopper, but there is no CUDA GPU here. Leave it at auto.",
+                marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+            )
+            for command in (
+                ["train", "toy.yaml", "--run", "new"],
+                ["train", "toy.yaml", "--variants", "seq2seq,adadec", "--set", "folder=new"],
+                ["demo", "--folder", "new"],
+            )
+        ),
+        (
+            ["demo", "--folder", "new", "--set", "model.cell=transformer"],
+            "`model.cell` must be one of lstm, gru, elman",
+        ),
         (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

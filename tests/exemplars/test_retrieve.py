@@ -1,6 +1,8 @@
 """Exemplar maps: kept, resumed, refused when damaged or of another corpus."""
 
-from dataclasses import replace
+import json
+import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,17 @@ import pytest
 import exadec.exemplars.join as joining
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus, prepare
+from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.audit import audit
-from exadec.exemplars.retrieve import ExemplarMap, open_exemplars, open_index, retrieve
+from exadec.exemplars.retrieve import (
+    ExemplarMap,
+    exemplar_folder,
+    open_exemplars,
+    open_index,
+    open_trained_exemplars,
+    retrieve,
+)
 from support.stories import records_of
 from support.toys import config_for, write_splits
 
@@ -127,3 +137,27 @@ def test_groups_are_kept_apart_on_every_split(corpus: Corpus) -> None:
     assert (only.indices("test")[~grouped] == -1).all()
     assert (prefer.indices("test")[grouped] == only.indices("test")[grouped]).all()
     assert (prefer.indices("test")[~grouped] == retrieve(corpus).indices("test")[~grouped]).all()
+
+
+def test_runs_find_the_map_they_were_trained_with_also_one_of_an_earlier_version(tmp_path: Path) -> None:
+    """Earlier versions excluded equal texts, not equal ids, and had another folder where the two rules may differ."""
+    write_splits(tmp_path, [{"source": f"one two w{i}", "target": f"The Answer {i}"} for i in range(4)])
+    config = ExemplarConfig(exclude_same_target=True)
+    corpus = prepare(config_for(tmp_path, lower_case=True))
+    now = retrieve(corpus, config)
+    earlier = now.folder.with_name(f"exemplars-{hash_value(asdict(config))[:8]}")
+    assert earlier != now.folder
+    shutil.copytree(now.folder, earlier)
+    manifest = json.loads((earlier / "manifest.json").read_text("utf-8"))
+    (earlier / "manifest.json").write_text(json.dumps({**manifest, "key": "earlier"}), "utf-8")
+    assert open_trained_exemplars(corpus, config, now.hash).folder == now.folder
+    assert open_trained_exemplars(corpus, config, "earlier").folder == earlier
+    with pytest.raises(InputError, match="the exemplars have changed since the run was trained"):
+        open_trained_exemplars(corpus, config, "another")
+
+
+def test_maps_keep_their_folder_where_equal_texts_are_equal_ids(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"source": f"one two w{i}", "target": f"The Answer {i}"} for i in range(4)])
+    config = ExemplarConfig(exclude_same_target=True)
+    folder = exemplar_folder(prepare(config_for(tmp_path)), config)
+    assert folder.name == f"exemplars-{hash_value(asdict(config))[:8]}"
