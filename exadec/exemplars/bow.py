@@ -84,13 +84,16 @@ class BagOfWords:
 
     def fit(self, texts: Iterable[str]) -> Rows:
         """Count the texts to index; each of their terms gets a column and a weight."""
-        return self.weigh(self._rows(self._count(texts, grow=True)))
+        counted = self._count(texts, grow=True)
+        self._weigh_terms(counted.terms, len(counted.offsets) - 1)
+        return self._rows(counted)
 
     def fit_counted(self, names: Iterable[str], counted: Counted) -> Rows:
         """`fit` for texts that are already counted; `names` are their terms."""
         self.columns = {name: column for column, name in enumerate(names)}
         self._extend_weights()
-        return self.weigh(self._rows(counted))
+        self._weigh_terms(counted.terms, len(counted.offsets) - 1)
+        return self._rows(counted)
 
     def grow(self, texts: Iterable[str]) -> Rows:
         """Count more texts to index. New terms get columns; existing weights stay."""
@@ -106,13 +109,17 @@ class BagOfWords:
 
     def weigh(self, rows: Rows) -> Rows:
         """Recompute the weights from the rows of all indexed texts; returns the rows with their new norms."""
+        self._weigh_terms(rows.terms, len(rows))
+        return replace(rows, squares=self._squares(rows.offsets, rows.terms, rows.counts))
+
+    def _weigh_terms(self, terms: np.ndarray, texts: int) -> None:
+        """Compute the weights from the terms of so many indexed texts, each listed once a text."""
         if self.weighting == "tfidf":
-            frequencies = np.bincount(rows.terms, minlength=len(self.columns))
+            frequencies = np.bincount(terms, minlength=len(self.columns))
             # The usual smoothed inverse document frequency, ln((1 + N) / (1 + df)) + 1, in steps of 1/64.
-            inverse = np.log((1 + len(rows)) / (1 + np.append(frequencies, 0))) + 1
+            inverse = np.log((1 + texts) / (1 + np.append(frequencies, 0))) + 1
             *weights, self.unseen_weight = np.rint(inverse * _SHADES).astype(np.int64).tolist()
             self.weights = np.array(weights, np.int64)
-        return replace(rows, squares=self._squares(rows.offsets, rows.terms, rows.counts))
 
     def _count(self, texts: Iterable[str], grow: bool) -> Counted:
         columns, counts, offsets = array("i"), array("i"), array("q", [0])

@@ -6,7 +6,6 @@ In: `Rows` of queries, `Candidates`, and `Allowed`: who may find whom. Out: `Nei
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,6 +117,10 @@ class Ledger:
         self._arrays["done"].flush()
 
 
+Finder = Callable[[Rows, Allowed], Neighbours]
+"""Searches loaded candidates for some queries. Of `Allowed` it reads the part that concerns queries."""
+
+
 def join(
     queries: Rows,
     candidates: Candidates | Unarranged,
@@ -131,15 +134,28 @@ def join(
 
     Queries whose results are in the ledger are not searched again. `report` is called with queries done and total.
     """
-    device = choose_device(device)
-    find: Callable[[Rows, Allowed], Neighbours]
-    if device == "cuda":
+    return join_by(make_finder(candidates, k, allowed, device), queries, k, allowed, ledger, report)
+
+
+def make_finder(candidates: Candidates | Unarranged, k: int, allowed: Allowed, device: Device = "auto") -> Finder:
+    """Load candidates for searching, with the rules of `allowed` that concern them; several joins may share this."""
+    if choose_device(device) == "cuda":
         from exadec.exemplars.cuda import GpuSearch
 
-        find = partial(GpuSearch(candidates.rows, candidates.weights, candidates.ids, allowed).search, k=k)
-    else:
-        arranged = candidates if isinstance(candidates, Candidates) else candidates.arranged
-        find = partial(_search_all, candidates=arranged, k=k)
+        return partial(GpuSearch(candidates.rows, candidates.weights, candidates.ids, allowed).search, k=k)
+    arranged = candidates if isinstance(candidates, Candidates) else candidates.arranged
+    return partial(_search_all, candidates=arranged, k=k)
+
+
+def join_by(
+    find: Finder,
+    queries: Rows,
+    k: int,
+    allowed: Allowed,
+    ledger: Ledger | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Neighbours:
+    """`join` with candidates that are loaded already."""
     found = Neighbours.none(len(queries), k) if ledger is None else ledger.found
     order = order_by_range(allowed.query_ranges)
     done = 0
@@ -171,16 +187,16 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
 
 
 def wake_gpu(device: str) -> None:
-    """Load torch and start the GPU in the background: both take seconds, which opening a corpus can fill."""
+    """Load torch and start the GPU in the background: both take seconds, in which a corpus can be opened."""
 
     def wake() -> None:
-        with suppress(InputError):  # `choose_device` says it again to whoever waits for the answer
-            if choose_device(device) == "cuda":
-                import torch
+        import torch
 
-                torch.zeros(1, device="cuda")
+        if torch.cuda.is_available():
+            torch.zeros(1, device="cuda")
 
-    Thread(target=wake, daemon=True).start()
+    if device != "cpu" and Path("/dev/nvidiactl").exists():
+        Thread(target=wake).start()  # no daemon: a process that ends in the midst of an import may crash
 
 
 def _search_all(queries: Rows, allowed: Allowed, candidates: Candidates, k: int) -> Neighbours:

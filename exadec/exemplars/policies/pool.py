@@ -15,7 +15,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.exemplars.bow import Rows
 from exadec.exemplars.candidates import Unarranged, query_factors
 from exadec.exemplars.cluster import join_on_cluster
-from exadec.exemplars.join import Allowed, Device, Ledger, Neighbours, join
+from exadec.exemplars.join import Allowed, Device, Finder, Ledger, Neighbours, join_by, make_finder
 
 ROUNDS = 64
 """Attempts at a draw that the rules allow; after that, an instance gets no exemplar."""
@@ -73,6 +73,8 @@ class Pool:
 
     def __init__(self, train: Instances, weights: np.ndarray, config: ExemplarConfig, corpus: Corpus):
         self.train, self.weights, self.config, self.corpus = train, weights, config, corpus
+        self._finders: dict[int, Finder] = {}
+        """By the identity of `in_order` or `by_group`: candidates that are loaded for searching."""
 
     @cached_property
     def in_order(self) -> Unarranged:
@@ -148,7 +150,9 @@ class Pool:
         ledger = None
         if engine.unfinished is not None:
             ledger = Ledger(engine.unfinished / name, engine.key, len(side), k)
-        return join(side.rows, candidates, k, allowed, engine.device, ledger, engine.report)
+        if id(candidates) not in self._finders:  # the splits share it
+            self._finders[id(candidates)] = make_finder(candidates, k, allowed, engine.device)
+        return join_by(self._finders[id(candidates)], side.rows, k, allowed, ledger, engine.report)
 
     def _group_ranges(self, side: Instances) -> np.ndarray:
         """(N, 2): the range of each instance's group in `by_group`; empty for instances without a group."""
