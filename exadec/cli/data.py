@@ -44,13 +44,12 @@ def retrieve(
     exadec retrieve CONFIG --set exemplars.group=only        from the instance's own outlet, author or product line
     exadec retrieve CONFIG --set exemplars.policy=random     a control: unrelated exemplars
     """
-    from exadec.exemplars.join import choose_device, wake_gpu
-
-    wake_gpu(device)
     settings = load_config(config, set_)
     from exadec.corpus.prepare import prepare as run_prepare
+    from exadec.exemplars.join import choose_device, wake_gpu
     from exadec.exemplars.retrieve import retrieve as run_retrieve
 
+    wake_gpu(device)
     with Display(messages) as display:
         corpus = run_prepare(settings, display.report)
         exemplars = run_retrieve(corpus, settings.exemplars, display.report, choose_device(device), cluster)
