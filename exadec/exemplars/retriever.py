@@ -15,7 +15,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.sequences import fingerprints
 from exadec.corpus.vocabulary import UNK
 from exadec.errors import InputError
-from exadec.exemplars.policies import POLICIES, find_policy
+from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.new_texts import NewTexts
 from exadec.exemplars.retrieve import DEFAULT, open_index
 
@@ -49,7 +49,6 @@ class Retriever:
                 config.policy,
                 self.policy.not_for_new_text,
             )
-            self.policy = POLICIES["nearest"]
         self.index = open_index(corpus, config)
         self._told_of_groups = False
 

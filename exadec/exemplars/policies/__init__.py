@@ -3,7 +3,7 @@
 To add a policy, write a subclass of `Policy` in a new file, and add a line to `POLICIES`.
 """
 
-from exadec.config import ConfigError, ExemplarConfig
+from exadec.config import ExemplarConfig
 from exadec.exemplars.policies.given import Given
 from exadec.exemplars.policies.nearest import Nearest
 from exadec.exemplars.policies.oracle import Oracle
@@ -11,6 +11,7 @@ from exadec.exemplars.policies.policy import Policy
 from exadec.exemplars.policies.random import Random
 from exadec.exemplars.policies.sample import Sample
 from exadec.exemplars.policies.shuffled import Shuffled
+from exadec.strict_yaml import require_choice
 
 POLICIES: dict[str, type[Policy]] = {
     "nearest": Nearest,
@@ -25,7 +26,5 @@ POLICIES: dict[str, type[Policy]] = {
 
 def find_policy(config: ExemplarConfig) -> type[Policy]:
     """The policy that a configuration names."""
-    if config.policy not in POLICIES:
-        names = ", ".join(POLICIES)
-        raise ConfigError(f"`exemplars.policy` must be one of {names}, but is {config.policy!r} instead.")
+    require_choice(config.policy, POLICIES, "exemplars.policy")
     return POLICIES[config.policy]

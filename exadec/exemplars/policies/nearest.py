@@ -3,9 +3,6 @@
 In: a `Pool`, or `NewTexts`. Out: for each instance the training instance whose source has the largest cosine.
 """
 
-import numpy as np
-
-from exadec.exemplars.policies.new_texts import NewTexts
 from exadec.exemplars.policies.policy import Policy
 from exadec.exemplars.policies.pool import Choice, Engine, Instances
 
@@ -17,8 +14,3 @@ class Nearest(Policy):
         found = self.pool.search(side, engine)
         similarities = found.similarities(side.rows.squares)
         return Choice(found.ids[:, 0], similarities[:, 0], found.ids, similarities)
-
-    @staticmethod
-    def choose_for_new(texts: NewTexts) -> tuple[np.ndarray, np.ndarray]:
-        ids, similarities = texts.nearest(1)
-        return ids[:, 0], similarities[:, 0]

@@ -29,5 +29,9 @@ class Policy(ABC):
 
     @staticmethod
     def choose_for_new(texts: NewTexts) -> tuple[np.ndarray, np.ndarray]:
-        """(Q,) int64 training instances, -1 for none, and (Q,) float32 cosines. Texts must not affect one another."""
-        raise NotImplementedError
+        """(Q,) int64 training instances, -1 for none, and (Q,) float32 cosines. Texts must not affect one another.
+
+        The nearest, unless a policy chooses otherwise.
+        """
+        ids, similarities = texts.nearest(1)
+        return ids[:, 0], similarities[:, 0]
