@@ -70,10 +70,13 @@ class Finished:
         every = torch.cat([self.words, words], dim=1)
         self.words = every.gather(1, order[:, :, None].expand(-1, -1, every.shape[2]))
 
-    def is_done(self, attainable: torch.Tensor, n_best: int) -> torch.Tensor:
-        """(B,): whether K hypotheses have finished, or no live one can still reach the n best."""
-        full = self.scores[:, -1] > -torch.inf
-        return full | (self.scores[:, n_best - 1] >= attainable)
+    def is_done(self, alive: torch.Tensor, length: int, config: SearchConfig, n_best: int) -> torch.Tensor:
+        """(B,): whether `config.stopping` ends the search, given log p of each instance's best live hypothesis (B,)."""
+        # log p only falls and the penalty only grows. So a live hypothesis scores at most what it has now, divided by
+        # the largest penalty.
+        reached = length if config.stopping == "first" else config.max_length
+        done = self.scores[:, n_best - 1] >= alive / length_penalty(reached, config.length_penalty)
+        return done | (self.scores[:, -1] > -torch.inf) if config.stopping == "full" else done
 
     def best(self, count: int) -> list[list[Hypothesis]]:
         results = []
@@ -118,8 +121,7 @@ def beam_search(
         penalty = length_penalty(length, config.length_penalty)
         finished.add((totals / penalty).masked_fill(~ends, -torch.inf)[:, :beam], grown[:, :beam, 1:])
         alive, kept = totals.masked_fill(ends, -torch.inf).topk(beam, dim=1)  # (B, K)
-        attainable = alive[:, 0] / length_penalty(longest, config.length_penalty)
-        done = finished.is_done(attainable, n_best)
+        done = finished.is_done(alive[:, 0], length, config, n_best)
         if bool(done.all()):
             break
         alive = alive.masked_fill(done[:, None], -torch.inf)

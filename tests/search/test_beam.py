@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import BOS, EOS
@@ -34,14 +36,19 @@ class Prefix:
 
 
 class RandomModel:
-    """log p depends on the instance and on the whole prefix, through a hash: nothing a shortcut could exploit."""
+    """log p depends on the instance and on the whole prefix, through a hash: nothing a shortcut could exploit.
 
-    def __init__(self, seed: int):
-        self.seed = seed
+    The higher `eagerness`, the more likely is the end symbol.
+    """
+
+    def __init__(self, seed: int, eagerness: float = 0.0):
+        self.seed, self.eagerness = seed, eagerness
 
     def distribution(self, prefix: list[int]) -> torch.Tensor:
         generator = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**31)
-        return torch.log_softmax(2 * torch.randn(WORDS, generator=generator), dim=0)
+        logits = 2 * torch.randn(WORDS, generator=generator)
+        logits[EOS] += self.eagerness
+        return torch.log_softmax(logits, dim=0)
 
     def step(self, state: Prefix, words: torch.Tensor) -> tuple[torch.Tensor, Prefix]:
         longer = torch.cat([state.words, words[:, None]], dim=1)
@@ -73,18 +80,89 @@ def repeats(words: tuple[int, ...], n: int) -> bool:
     return len(ngrams) != len(set(ngrams))
 
 
+@pytest.mark.parametrize("stopping", ["full", "certain"])
 @pytest.mark.parametrize("block_ngram", [0, 1, 2])
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_wide_beam_equals_exhaustive_search(seed: int, alpha: float, block_ngram: int) -> None:
+def test_wide_beam_equals_exhaustive_search(seed: int, alpha: float, block_ngram: int, stopping: str) -> None:
+    """There are fewer texts than the beam is wide, so that `full` never stops because the beam is full."""
     model = RandomModel(seed)
-    config = SearchConfig(beam_size=200, length_penalty=alpha, max_length=4, block_ngram=block_ngram)
+    config = SearchConfig(beam_size=200, length_penalty=alpha, max_length=4, block_ngram=block_ngram, stopping=stopping)
     expected = [enumerate_all(model, i, config)[:5] for i in range(3)]
     found = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, n_best=5)
     for mine, oracle in zip(found, expected, strict=True):
         assert [hypothesis.ids for hypothesis in mine] == [hypothesis.ids for hypothesis in oracle]
         for one, other in zip(mine, oracle, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def search_slowly(model: RandomModel, instance: int, config: SearchConfig, n_best: int) -> list[Hypothesis]:
+    """One instance, one list of texts at a time, each rule for stopping in its own words."""
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[Hypothesis] = []
+    for length in range(1, config.max_length + 1):
+        grown = []
+        for total, words in live:
+            log_probs = model.distribution([100 + instance, BOS, *words]).tolist()
+            last = length == config.max_length
+            allowed = [EOS] if last else [word for word in range(WORDS) if word not in FORBIDDEN]
+            grown += [(total + log_probs[word], [*words, word]) for word in allowed]
+        grown.sort(key=lambda one: -one[0])
+        penalty = ((5 + length) / 6) ** config.length_penalty
+        for total, words in grown[: config.beam_size]:
+            if words[-1] == EOS:
+                finished.append(Hypothesis(words[:-1], total / penalty))
+        finished = sorted(finished, key=lambda one: -one.score)[: config.beam_size]
+        live = [one for one in grown if one[1][-1] != EOS][: config.beam_size]
+        if not live:
+            break
+        if config.stopping == "full" and len(finished) == config.beam_size:
+            break
+        if len(finished) < n_best:
+            continue
+        reachable = [length] if config.stopping == "first" else range(length + 1, config.max_length + 1)
+        best_live = max(live[0][0] / ((5 + end) / 6) ** config.length_penalty for end in reachable)
+        if finished[n_best - 1].score >= best_live:
+            break
+    return finished[:n_best]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    model=st.builds(RandomModel, st.integers(0, 10**6), st.sampled_from([-3.0, 0.0, 2.0])),
+    alpha=st.sampled_from([0.0, 0.5, 1.0, 2.5]),
+    max_length=st.integers(1, 7),
+    beam=st.integers(1, 5),
+    n_best=st.integers(1, 5),
+    stopping=st.sampled_from(["full", "certain", "first"]),
+)
+def test_every_rule_for_stopping_equals_a_slow_search(
+    model: RandomModel, alpha: float, max_length: int, beam: int, n_best: int, stopping: str
+) -> None:
+    config = SearchConfig(beam_size=beam, length_penalty=alpha, max_length=max_length, stopping=stopping)
+    n_best = min(n_best, beam)
+    found = beam_search(model.step, start(2), 2, config, FORBIDDEN, CPU, n_best)
+    for instance, mine in enumerate(found):
+        slow = search_slowly(model, instance, config, n_best)
+        assert [hypothesis.ids for hypothesis in mine] == [hypothesis.ids for hypothesis in slow]
+        assert [one.score for one in mine] == pytest.approx([one.score for one in slow], abs=1e-5)
+
+
+def test_going_on_until_certain_finds_texts_that_score_higher() -> None:
+    """The rules only decide when to stop, so the longest search has found what the others found, and sometimes more."""
+    model, better = RandomModel(8), dict.fromkeys(("full", "first"), 0)
+    rules = {
+        stopping: beam_search(
+            model.step, start(60), 60, SearchConfig(beam_size=3, max_length=9, stopping=stopping), FORBIDDEN, CPU
+        )
+        for stopping in ("certain", *better)
+    }
+    for stopping in better:
+        for (certain,), (other,) in zip(rules["certain"], rules[stopping], strict=True):
+            assert certain.score >= other.score
+            better[stopping] += certain.score > other.score
+    assert all(better.values())
+    assert rules["full"] != rules["first"]
 
 
 def test_beam_of_one_is_greedy_search() -> None:
