@@ -18,6 +18,11 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
 ]
 
+SearchOverrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="search.KEY=VALUE", help="Change one search setting; repeatable."),
+]
+
 
 def say(text: str, style: str = "") -> None:
     """Print a message on stderr, without wrapping it."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from exadec.cli.console import RunFolder, messages, say
+from exadec.cli.console import RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS, decode_lines
 from exadec.errors import InputError
 from exadec.views.progress import Display
@@ -33,10 +33,7 @@ def generate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
     ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change one search setting; repeatable."),
-    ] = None,
+    set_: SearchOverrides = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
 
@@ -76,12 +73,13 @@ def swap(
     run: RunFolder,
     source: Annotated[str, typer.Option(help="What to say.")],
     exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
+    set_: SearchOverrides = None,
 ) -> None:
     """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
     from exadec.api import load
     from exadec.views.swap import make_swap, render_swap
 
-    writer = load(run)
+    writer = load(run, set_ or [])
     if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))

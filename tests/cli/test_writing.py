@@ -63,6 +63,7 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
         (["generate", "run", "--set", "model.hidden=3"], "only search.* settings of a trained run can change"),
+        (["swap", "run", "--source", "n1", "--set", "search.stopping=never"], "`search.stopping` must be one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
