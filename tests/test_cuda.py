@@ -10,12 +10,13 @@ from safetensors.torch import load_file
 
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import PAD
+from exadec.exemplars.retrieve import retrieve
 from exadec.search.generate import search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training import step
-from exadec.training.checkpoint import LAST
-from exadec.training.evaluation import evaluate
-from exadec.training.events import LossLine
+from exadec.training.checkpoint import LAST, open_corpus
+from exadec.training.evaluation import evaluate, mean_surprise
+from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import train
 from support.small_models import build_small_model, random_batch
 from support.toys import toy_records, variant_config, write_splits
@@ -70,6 +71,31 @@ def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
     losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
     assert losses
     assert np.isfinite(losses).all()
+
+
+@pytest.mark.parametrize(
+    ("backend", "precision", "tolerance"),
+    [
+        ("reference", "float32", 1e-3),
+        ("reference", "bfloat16", 0.02),
+        ("triton", "float32", 1e-3),
+        ("triton", "bfloat16", 0.02),
+        ("hopper", "bfloat16", 0.02),
+    ],
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_surprise_at_the_development_set_equals_the_cpu(
+    toy: Path, variant: str, backend: str, precision: str, tolerance: float
+) -> None:
+    """The trainer reads the development set with the backend and the precision of training."""
+    if backend == "hopper" and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("needs an H100 or H200")
+    config = variant_config(toy, variant, backend=backend, precision=precision, epochs=2)
+    run = train(config, toy / f"surprise-{variant}-{backend}-{precision}")
+    logged = [event.surprise for event in run.metrics() if isinstance(event, Evaluated)]
+    corpus = open_corpus(run)
+    expected = mean_surprise(run.load_model(LAST).cpu(), corpus, retrieve(corpus), "valid", limit=50)
+    assert logged[-1] == pytest.approx(expected, rel=tolerance)
 
 
 def test_master_weights_stay_in_float32(toy: Path) -> None:

@@ -1,4 +1,4 @@
-"""Decoding a split, and scoring the outputs.
+"""Decoding a split, scoring the outputs, and the model's surprise at the references.
 
 In: a model and a split. Out: each output with its source, exemplar and references, and scores.
 """
@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
+from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, open_trained_exemplars
 from exadec.files import replacing
@@ -79,6 +82,36 @@ def decode_split(
             )
         )
     return outputs
+
+
+@torch.no_grad()
+def mean_surprise(
+    model: Seq2seq,
+    corpus: Corpus,
+    exemplars: ExemplarMap,
+    split: str,
+    limit: int | None = None,
+    batch_size: int = 64,
+    precision: torch.dtype = torch.float32,
+) -> float:
+    """-log p of a target piece given those before it, in nats: the mean over the first `limit` instances of a split.
+
+    It is the training loss without dropout, end symbols included; its exponential is the perplexity. Like the loss,
+    it takes the unknown symbol's p for a piece that can be neither generated nor copied.
+    """
+    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
+    device = next(model.parameters()).device
+    total, pieces = torch.zeros((), dtype=torch.float64, device=device), 0
+    was_training = model.training
+    model.eval()
+    for _, batch in loader.search_batches(batch_size, limit):
+        pieces += int((batch.target_output != PAD).sum())  # on the host, to avoid waiting for the GPU
+        batch = batch.to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
+            log_probs = model(batch)  # (B, T)
+        total -= log_probs.masked_fill(batch.target_output == PAD, 0.0).sum(dtype=torch.float64)
+    model.train(was_training)
+    return total.item() / pieces
 
 
 def evaluate(

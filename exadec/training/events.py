@@ -4,7 +4,7 @@ In: the trainer's numbers, or a line of `metrics.jsonl`. Out: typed events for o
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from exadec.errors import InputError
@@ -48,6 +48,10 @@ class Evaluated:
     step: int
     epoch: float
     seconds: float
+    surprise: float | None = None
+    """-log p per piece of the development set's targets (`mean_surprise`); None in lines of earlier versions."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Further scores, by name: early stopping does not watch them."""
 
 
 @dataclass(frozen=True)
@@ -123,4 +127,4 @@ def keep_until(text: str, step: int) -> str:
 
 
 def _build(cls: type[Line], row: dict[str, Any]) -> Line:
-    return cls(**{item.name: row[item.name] for item in fields(cls)})
+    return cls(**{item.name: row[item.name] for item in fields(cls) if item.name in row})

@@ -45,7 +45,7 @@ from exadec.training.checkpoint import (
     write_checkpoint,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import decode_split
+from exadec.training.evaluation import decode_split, mean_surprise
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
@@ -138,12 +138,15 @@ class Trainer:
         self.pending: deque[tuple[LossLine, torch.Tensor, torch.cuda.Event | None]] = deque()
         """Losses to log that the GPU has not computed yet."""
         self.rate = math.nan
-        precision = choose_precision(self.config.precision, self.device)
-        clip_norm, rows = self.config.clip_norm, self.config.batch_size // processes.count
-        step = Step(processes.wrap(model), self.optimizer, clip_norm, self.losses, precision, processes)
+        self.precision = choose_precision(self.config.precision, self.device)
+        self.rows = self.config.batch_size // processes.count
+        """Instances of a step that this process takes."""
+        step = Step(
+            processes.wrap(model), self.optimizer, self.config.clip_norm, self.losses, self.precision, processes
+        )
         self.stepper: Stepper = lambda indices: step(self.loader.batch(indices).to(self.device))
         if model.backend.captured:
-            self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), rows)
+            self.stepper = CapturedSteps(step, ResidentLoader(self.loader, self.device), self.rows)
 
     def run_epochs(self) -> None:
         cell = explain_cell(self.run.config.model)
@@ -218,8 +221,8 @@ class Trainer:
         self._write_losses(wait=True)
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
-        score = self.processes.from_first(self._score)
-        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches)))
+        score, surprise = self.processes.from_first(self._score)
+        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches), surprise))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -228,12 +231,13 @@ class Trainer:
             position.done = position.stale >= self.config.patience
         self._save()
 
-    def _score(self) -> Score:
-        config = self.run.config
-        limit = config.training.evaluation_size
-        outputs = decode_split(self.model, self.corpus, self.exemplars, "valid", config.search, limit)
-        (score,) = score_all([config.training.metric], [o.text for o in outputs], [o.references for o in outputs])
-        return score
+    def _score(self) -> tuple[Score, float]:
+        """The watched score of the development set's texts, and the surprise at its targets."""
+        split = self.model, self.corpus, self.exemplars, "valid"
+        limit = self.config.evaluation_size
+        outputs = decode_split(*split, self.run.config.search, limit)
+        (score,) = score_all([self.config.metric], [o.text for o in outputs], [o.references for o in outputs])
+        return score, mean_surprise(*split, limit, self.rows, self.precision)
 
     def _place(self, batches: int) -> tuple[int, float, float]:
         """Step, epoch and seconds, for a line of metrics."""

@@ -88,7 +88,7 @@ def looks_of(systems: Sequence[System]) -> list[Look]:
 
 
 def plot_learning_curves(systems: Sequence[System]) -> str:
-    """Training loss and development score against training steps."""
+    """Training loss, and the development set's -log p and score, against training steps."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(9.6, 3.5), layout="constrained")
         losses, scores = figure.subplots(1, 2)
@@ -100,6 +100,9 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
             evaluations = [event for event in events if isinstance(event, Evaluated)]
             steps, values = [event.step for event in evaluations], [event.value for event in evaluations]
             metrics += [event.metric for event in evaluations]
+            surprises = [(event.step, event.surprise) for event in evaluations if event.surprise is not None]
+            if surprises:
+                losses.plot(*zip(*surprises, strict=True), "--", c=look.colour, lw=1.4, marker=look.marker, ms=3)
             scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
             if values:
                 ends.append((values[-1], system.name, look.colour))
@@ -109,14 +112,14 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
         losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         losses.yaxis.set_minor_locator(NullLocator())
         losses.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        losses.set_title("Training loss (nats per word, log scale)")
+        losses.set_title("Loss in nats per piece (dev dashed)")
         scores.set_title(f"Development score ({', '.join(dict.fromkeys(metrics)) or 'none yet'})")
         for axes in (losses, scores):
             axes.set_xlabel("training step")
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         _label_ends(scores, ends)
-        return _render(figure, "curves", "Training loss and development score against training steps")
+        return _render(figure, "curves", "Training loss, development loss and development score against training steps")
 
 
 def plot_similarity(systems: Sequence[System]) -> str:

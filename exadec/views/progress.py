@@ -100,7 +100,8 @@ def make_progress(console: Console) -> Progress:
 def describe(event: Line) -> str:
     """One event in a few words."""
     if isinstance(event, Evaluated):
-        return f"dev {event.metric} {event.value:.2f}"
+        surprise = "" if event.surprise is None else f", -log p {event.surprise:.3f}"
+        return f"dev {event.metric} {event.value:.2f}{surprise}"
     return f"loss {event.loss:.3f}"
 
 

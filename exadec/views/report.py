@@ -149,9 +149,11 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
         figure_block(
             plot_learning_curves(results.systems),
             "Learning curves",
-            "Left: how surprised each model is by the next word of the training targets; lower is better. Right: the "
-            "score of the texts it writes for the development set; the ring marks the weights that were kept. "
-            "See where the curves level out, and whether the gap between them stays.",
+            "Left: how surprised each model is by the next piece of a target; lower is better. Solid lines are the "
+            "training targets, read with dropout; dashed lines are the development set’s, read without. A dashed line "
+            "that rises while its solid one falls has begun to overfit. Right: the score of the texts it writes for "
+            "the development set; the ring marks the weights that were kept. See where the curves level out, and "
+            "whether the gap between them stays.",
         ),
         figure_block(
             plot_similarity(results.systems),

@@ -170,6 +170,7 @@ def test_command_makes_one_run_as_usual(tmp_path: Path) -> None:
             assert ours.loss == pytest.approx(theirs.loss, rel=1e-4)
         else:  # rounding may turn one of 25 decoded texts
             assert ours.value == pytest.approx(theirs.value, abs=4.1)
+            assert ours.surprise == pytest.approx(theirs.surprise, rel=1e-3)
     assert two.metrics()[-1].value > 60
     assert load(two.folder).write("house1 n1 k1", "up n1 k1").text
 

@@ -10,6 +10,10 @@ from exadec.training.events import Evaluated, LossLine, format_line, keep_until,
 LOSS = '{"kind": "loss", "learning_rate": 0.02, "step": 25, "epoch": 1.3158, "seconds": 0.241, "loss": 1.25}'
 SCORE = (
     '{"kind": "evaluation", "metric": "ROUGE-L", "value": 62.5, "signature": "rouge-L|f1", "step": 38, "epoch": 2.0, '
+    '"seconds": 0.352, "surprise": 1.5, "scores": {"BLEU": 31.25}}'
+)
+EARLIER = (
+    '{"kind": "evaluation", "metric": "ROUGE-L", "value": 62.5, "signature": "rouge-L|f1", "step": 38, "epoch": 2.0, '
     '"seconds": 0.352}'
 )
 NEWER = '{"kind": "memory", "step": 30, "bytes": 7}'
@@ -19,9 +23,15 @@ def test_lines_become_events_and_the_same_lines_again() -> None:
     events = parse_lines(f"{LOSS}\n{SCORE}\n", "here")
     assert events == [
         LossLine(learning_rate=0.02, step=25, epoch=1.3158, seconds=0.241, loss=1.25),
-        Evaluated(metric="ROUGE-L", value=62.5, signature="rouge-L|f1", step=38, epoch=2.0, seconds=0.352),
+        Evaluated(
+            "ROUGE-L", 62.5, "rouge-L|f1", step=38, epoch=2.0, seconds=0.352, surprise=1.5, scores={"BLEU": 31.25}
+        ),
     ]
     assert [format_line(event) for event in events] == [LOSS, SCORE]
+
+
+def test_lines_of_an_earlier_version_are_read() -> None:
+    assert parse_lines(EARLIER, "here") == [Evaluated("ROUGE-L", 62.5, "rouge-L|f1", step=38, epoch=2.0, seconds=0.352)]
 
 
 def test_what_a_newer_version_added_is_skipped() -> None:
@@ -29,7 +39,9 @@ def test_what_a_newer_version_added_is_skipped() -> None:
     assert parse_lines(f"{NEWER}\n{more}\n", "here") == parse_lines(LOSS, "here")
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"step": 1}', '{"kind": "loss", "step": 1}'])
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"step": 1}', '{"kind": "loss", "step": 1}', '{"kind": "evaluation", "step": 1}']
+)
 def test_damaged_line_is_named(line: str) -> None:
     with pytest.raises(InputError, match="here:2: not a line of metrics"):
         parse_lines(f"{LOSS}\n{line}\n", "here")

@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from exadec.api import load
 from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
 from exadec.textmetrics.metrics import score_all
-from exadec.training.checkpoint import BEST, LAST, read_notes
-from exadec.training.evaluation import evaluate, read_outputs
+from exadec.training.checkpoint import BEST, LAST, open_corpus, read_notes
+from exadec.training.evaluation import evaluate, mean_surprise, read_outputs
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.toys import toy_config, variant_config
@@ -102,6 +104,35 @@ def test_metrics_after_the_last_checkpoint_are_dropped_on_resume(toy: Path) -> N
     with (run.folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"kind": "loss", "step": 10**6, "epoch": 9, "loss": 1.0, "seconds": 1}) + "\n")
     assert train(config, run.folder, resume=True).metrics() == before
+
+
+def test_every_evaluation_logs_the_surprise_at_the_development_set(toy: Path) -> None:
+    run = train(variant_config(toy, "adadec", epochs=2, evaluations_per_epoch=2), toy / "surprise")
+    logged = [event.surprise for event in run.metrics() if isinstance(event, Evaluated)]
+    assert len(logged) == 4
+    assert logged[-1] < logged[0]
+    corpus = open_corpus(run)
+    again = mean_surprise(
+        run.load_model(LAST), corpus, retrieve(corpus), "valid", limit=50
+    )  # the toy's evaluation size
+    assert logged[-1] == pytest.approx(again, rel=1e-6)
+
+
+def test_run_of_an_earlier_version_is_resumed(toy: Path) -> None:
+    """Its lines have no surprise; they stay as they are."""
+    config = variant_config(toy, "seq2seq", epochs=2)
+    run = train(config.replace("training", epochs=1), toy / "earlier")
+    (old,) = (json.loads(line) for line in (run.folder / "metrics.jsonl").read_text("utf-8").splitlines())
+    del old["surprise"], old["scores"]
+    (run.folder / "metrics.jsonl").write_text(json.dumps(old) + "\n", "utf-8")
+    settings = yaml.safe_load((run.folder / "config.yaml").read_text("utf-8"))
+    settings["training"]["epochs"] = 2
+    del settings["search"]["stopping"]
+    (run.folder / "config.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+    events = [event for event in train(config, run.folder, resume=True).metrics() if isinstance(event, Evaluated)]
+    assert events[0].surprise is None
+    assert events[0].value == old["value"]
+    assert events[1].surprise > 0
 
 
 def test_ctrl_c_leaves_a_usable_run(toy: Path) -> None:

@@ -1,7 +1,9 @@
 """Figures: bins, and labels that do not overlap."""
 
 import dataclasses
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
-from exadec.views.plots import bin_by_similarity, spread_apart
-from exadec.views.results import Results
+from exadec.views.plots import bin_by_similarity, plot_learning_curves, spread_apart
+from exadec.views.results import Results, compare_runs
 
 
 def test_bins_hold_equally_many_instances_and_average_to_the_score(results: Results) -> None:
@@ -23,6 +25,14 @@ def test_bins_hold_equally_many_instances_and_average_to_the_score(results: Resu
     assert centres == sorted(centres)
     assert np.mean(means) == pytest.approx(score.value)
     assert all(low <= mean <= high for low, mean, high in zip(lows, means, highs, strict=True))
+
+
+def test_development_loss_is_dashed_where_it_was_logged(copies: list[Path]) -> None:
+    systems = compare_runs(copies).systems
+    assert plot_learning_curves(systems).count("stroke-dasharray") == 2
+    metrics = copies[0] / "metrics.jsonl"
+    metrics.write_text(re.sub(r', "surprise": [^}]*}', "", metrics.read_text("utf-8")), "utf-8")  # an earlier version's
+    assert plot_learning_curves(systems).count("stroke-dasharray") == 1
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.floats(0.01, 0.3))

@@ -1,6 +1,7 @@
 """Progress on the terminal: what is shown for each event, and nothing where there is no terminal."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from support.shown import show
 
 STARTED = Started(parameters={"decoder P and Q": 1024, "all": 2048}, cell="4 gates × 4d²", total_steps=40)
 LOSS = LossLine(loss=1.25, learning_rate=0.01, step=25, epoch=1.5, seconds=2.0)
-SCORE = Evaluated(metric="ROUGE-L", value=62.5, signature="s", step=38, epoch=2.0, seconds=3.0)
+SCORE = Evaluated(metric="ROUGE-L", value=62.5, signature="s", step=38, epoch=2.0, seconds=3.0, surprise=1.5)
 
 
 def terminal() -> Console:
@@ -38,7 +39,9 @@ def test_stages_are_counted_and_give_way_to_training() -> None:
         display.observe(LOSS)
         assert "loss 1.250" in shown_by(display)
         display.observe(SCORE)
-        assert "dev ROUGE-L 62.50" in shown_by(display)
+        assert "dev ROUGE-L 62.50, -log p 1.500" in shown_by(display)
+        display.observe(replace(SCORE, surprise=None))  # of a run that an earlier version began
+        assert "log p" not in shown_by(display)
         assert display.training is not None
         assert display.progress.tasks[display.training].percentage == 95  # 38 of 40 steps
 
