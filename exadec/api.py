@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Sequences
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
@@ -43,7 +44,7 @@ class Generation:
 
     text: str
     score: float
-    """log p divided by the length penalty."""
+    """log p divided by the length penalty; log p is the guided one if there is guidance."""
     exemplar: str | None
     """The exemplar: the text that shows how to say it."""
     similarity: float | None
@@ -121,12 +122,20 @@ class Writer:
     def _training_targets(self) -> Sequences:
         return self._corpus.targets("train")
 
-    def write(self, source: str, exemplar: str | None = None, n_best: int = 1, group: str | None = None) -> Generation:
+    def write(
+        self,
+        source: str,
+        exemplar: str | None = None,
+        n_best: int = 1,
+        group: str | None = None,
+        guidance: float | None = None,
+    ) -> Generation:
         """Say what the source says in the manner of the exemplar. Without one, retrieve it from the training targets.
 
-        With a group, retrieve it only from that group's targets, to write in its house style.
+        With a group, retrieve it only from that group's targets, to write in its house style. `guidance` is for this
+        call and takes the place of `search.guidance`: the higher, the more strictly the exemplar is followed.
         """
-        return self.write_all([source], [exemplar], n_best, group)[0]
+        return self.write_all([source], [exemplar], n_best, group, guidance)[0]
 
     def write_all(
         self,
@@ -134,18 +143,22 @@ class Writer:
         exemplars: Sequence[str | None] | None = None,
         n_best: int = 1,
         group: str | None = None,
+        guidance: float | None = None,
     ) -> list[Generation]:
         """`write` for many sources at once, each with its own exemplar."""
         if exemplars is None:
             exemplars = [None] * len(sources)
         if len(exemplars) != len(sources):
             raise ValueError(f"There are {len(sources)} sources, but {len(exemplars)} exemplars.")
+        search = self.run.config.search
+        if guidance is not None:
+            search = replace(search, guidance=guidance)
         results: list[Generation] = []
-        step = self.run.config.search.batch_size
-        for start in range(0, len(sources), step):
-            rows = slice(start, start + step)
+        for start in range(0, len(sources), search.batch_size):
+            rows = slice(start, start + search.batch_size)
             table = PieceTable(self.run.vocabulary)
-            results += self._write_batch(self._read(sources[rows], exemplars[rows], group, table), table, n_best)
+            inputs = self._read(sources[rows], exemplars[rows], group, table)
+            results += self._write_batch(inputs, table, search, n_best)
         return results
 
     def _read(
@@ -193,10 +206,12 @@ class Writer:
     def _found_text(self, found: Found) -> str | None:
         return None if found.number is None else self._corpus.text(self._training_targets[found.number])
 
-    def _write_batch(self, inputs: Sequence[_Input], table: PieceTable, n_best: int) -> list[Generation]:
+    def _write_batch(
+        self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int
+    ) -> list[Generation]:
         batch = collate([one.instance for one in inputs], len(self.run.vocabulary), self._copies_exemplar)
-        found, state = search_batch(self.model, batch, self.run.config.search, n_best)
-        lam = None if state.coefficients is None else state.coefficients.cpu().numpy()  # (B, 1 or G, R)
+        found, coefficients = search_batch(self.model, batch, search, n_best)
+        lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
             self._generation(one, hypotheses, table, None if lam is None else lam[i])
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))

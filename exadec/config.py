@@ -275,13 +275,16 @@ class SearchConfig:
     """When the search for a text ends. `full`: when as many hypotheses have finished as the beam is wide, or earlier
     if no live one can still win. `certain`: only when no live one can still win. `first`: as soon as a finished one
     scores at least what the best live one scores now. With n-best lists, the n-th best finished one must."""
+    guidance: float = 0.0
+    """How strictly to follow the exemplar: the weight of what it changes in log p of each next word. 0 leaves the model
+    as it is. Only for models that read exemplars, and meaningful only if some training instances had none."""
     batch_size: int = 64
     """Instances searched together."""
 
     def __post_init__(self) -> None:
         for key in ("beam_size", "max_length", "batch_size"):
             require(getattr(self, key) >= 1, f"search.{key}", "at least 1", getattr(self, key))
-        for key in ("length_penalty", "block_ngram"):
+        for key in ("length_penalty", "block_ngram", "guidance"):
             require(getattr(self, key) >= 0, f"search.{key}", "at least 0", getattr(self, key))
 
 

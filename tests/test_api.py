@@ -160,12 +160,33 @@ def test_writer_explains_what_it_wrote(writers: dict[str, Writer]) -> None:
         np.testing.assert_allclose(alone.attention, generations[1].attention, atol=1e-5)
 
 
+def test_guidance_of_one_call_is_that_of_the_setting(writers: dict[str, Writer]) -> None:
+    exemplars = ["up n9 k2", "down k2 n9", None]
+
+    def write(writer: Writer, guidance: float | None = None) -> list[tuple[str, float]]:
+        return [(one.text, one.score) for one in writer.write_all(SOURCES, exemplars, guidance=guidance)]
+
+    for variant in ("adadec", "attexp", "adadec+attexp"):
+        writer = writers[variant]
+        plain, guided = write(writer), write(writer, 2.0)
+        setting = load(writer.run.folder, ["search.guidance=2"])
+        assert write(setting) == guided
+        assert write(setting, 0.0) == plain == write(writer)
+        assert all(one != other for one, other in zip(guided, plain, strict=True))
+        alone = writer.write(SOURCES[0], exemplars[0], guidance=2.0)
+        assert (alone.text, alone.score) == (guided[0][0], pytest.approx(guided[0][1], rel=1e-4))
+
+
 def test_writer_refuses_what_it_cannot_use(writers: dict[str, Writer]) -> None:
     writer = writers["adadec"]
     with pytest.raises(InputError, match="has no word the model knows"):
         writer.write("house1 n1 k1", "xyzzy plugh")
     with pytest.raises(InputError, match="the source is empty"):
         writer.write("  ", "up n1 k1")
+    with pytest.raises(InputError, match=r"`search.guidance` must be at least 0, but is -1"):
+        writer.write("house1 n1 k1", guidance=-1)
+    with pytest.raises(InputError, match=r"this model \(seq2seq\) does not read exemplars: set it to 0"):
+        writers["seq2seq"].write("house1 n1 k1", guidance=1)
     with pytest.raises(ValueError, match="There are 2 sources, but 1 exemplars"):
         writer.write_all(["a", "b"], ["c"])
 

@@ -45,12 +45,14 @@ def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, o
         )
 
 
+@pytest.mark.parametrize("guided", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_search_equals_the_cpu(variant: str) -> None:
+def test_search_equals_the_cpu(variant: str, guided: bool) -> None:
     switches = VARIANTS[variant]
     model = build_small_model(**switches)
     batch = random_batch(7, copy_exemplar=switches["attend_exemplar"])
-    config = SearchConfig(beam_size=4, max_length=8, block_ngram=2)
+    guidance = 1.0 if guided and model.config.reads_exemplars else 0.0
+    config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance)
     expected = search_batch(model, batch, config, n_best=3).hypotheses
     found = search_batch(model.cuda(), batch, config, n_best=3).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]

@@ -4,7 +4,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,9 +13,9 @@ from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
-from exadec.model.decoder import DecoderState
 from exadec.model.seq2seq import Seq2seq
-from exadec.search.beam import Hypothesis, beam_search
+from exadec.search.beam import Hypothesis, Step, beam_search
+from exadec.search.guidance import GuidedState, guide, refuse_guidance, with_and_without
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 
@@ -25,22 +25,27 @@ class Searched(NamedTuple):
 
     hypotheses: list[list[Hypothesis]]
     """The best ones of each instance, best first."""
-    state: DecoderState
-    """The encoded batch, before the first word."""
+    coefficients: torch.Tensor | None
+    """(B, 1 or G, R): λ of each exemplar; None for a model that does not adapt."""
 
 
 def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> Searched:
     """Encode a batch once and search it. Copied unknown words get their corpus ids back."""
     device = next(model.parameters()).device
+    refuse_guidance(config, model.config)
     with torch.no_grad():
-        state = model.encode(batch.to(device))
-        found = beam_search(model.step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
+        step: Step[Any] = model.step
+        state: Any = model.encode(with_and_without(batch).to(device) if config.guidance > 0 else batch.to(device))
+        coefficients = None if state.coefficients is None else state.coefficients[: batch.size]
+        if config.guidance > 0:
+            step, state = guide(step, config.guidance, NEVER_WRITTEN), GuidedState(state, batch.size)
+        found = beam_search(step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
     size = len(model.embedding.weight)
     restored = [
         [replace(hypothesis, ids=_restore(hypothesis.ids, unknown, size)) for hypothesis in hypotheses]
         for hypotheses, unknown in zip(found, batch.unknown.tolist(), strict=True)
     ]
-    return Searched(restored, state)
+    return Searched(restored, coefficients)
 
 
 def generate_split(

@@ -30,6 +30,7 @@ from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.search.guidance import refuse_guidance
 from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics import Score
@@ -321,6 +322,7 @@ def refuse_settings(config: Config) -> None:
     training, device = config.training, pick_device()
     check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
+    refuse_guidance(config.search, config.model)
     if training.precision == "bfloat16" and device.type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)

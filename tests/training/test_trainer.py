@@ -161,6 +161,9 @@ def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path])
         train(config, toy / "absent", resume=True)
     with pytest.raises(InputError, match="started with another configuration"):
         train(config, runs["seq2seq"], resume=True)
+    with pytest.raises(InputError, match=r"this model \(seq2seq\) does not read exemplars"):
+        train(config.replace("search", guidance=1.0), toy / "guided")
+    assert not (toy / "guided").exists()
     once = train(config, toy / "forced")
     assert train(config, once.folder, force=True).metrics()[-1].step == 19
 

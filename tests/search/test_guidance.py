@@ -1,0 +1,198 @@
+"""Guidance against the formula written plainly, against two separate readings of the text, and on a trained model."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from exadec.config import VARIANTS, Config, SearchConfig
+from exadec.corpus.record import SPLITS
+from exadec.corpus.vocabulary import BOS, EOS, NONE, UNK
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
+from exadec.loading.batch import Batch
+from exadec.search import generate
+from exadec.search.beam import beam_search, length_penalty
+from exadec.search.generate import NEVER_WRITTEN, search_batch
+from exadec.search.guidance import FLOOR, IMPLAUSIBLE, GuidedState, combine, guide, refuse_guidance, with_and_without
+from exadec.training.checkpoint import LAST, open_corpus
+from exadec.training.evaluation import decode_split
+from exadec.training.trainer import train
+from support.small_models import build_small_model, random_batch
+from support.toys import toy_config, write_splits
+
+CPU = torch.device("cpu")
+READING = [variant for variant in VARIANTS if variant != "seq2seq"]
+LOG_PROBS = arrays.arrays(np.float64, (3, 5), elements=st.floats(-30, 0) | st.just(-math.inf))
+
+
+def combine_plainly(seen: np.ndarray, unseen: np.ndarray, weight: float) -> list[float]:
+    """The formula, word by word, for one distribution each."""
+    best, scores = np.exp(seen).max(), {}
+    for word, (one, other) in enumerate(zip(seen, unseen, strict=True)):
+        if np.exp(one) >= FLOOR * best:
+            scores[word] = one + weight * min(one - other, math.log(1 / FLOOR))
+    total = np.logaddexp.reduce(list(scores.values()))
+    return [scores[word] - total if word in scores else one - IMPLAUSIBLE for word, one in enumerate(seen)]
+
+
+@settings(deadline=None)
+@given(LOG_PROBS, LOG_PROBS, st.floats(0, 8))
+def test_combination_equals_the_formula(seen: np.ndarray, unseen: np.ndarray, weight: float) -> None:
+    seen[:, 0] = np.maximum(seen[:, 0], -30)  # some word can be written
+    margin = np.exp(seen) / np.exp(seen).max(axis=1, keepdims=True)
+    seen[np.abs(margin - FLOOR) < 1e-9] -= 0.1  # rounding decides about a word that is exactly at the floor
+    found = combine(torch.from_numpy(seen), torch.from_numpy(unseen), weight)
+    expected = [combine_plainly(*rows, weight) for rows in zip(seen, unseen, strict=True)]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-9)
+    assert not found.isnan().any()
+
+
+def test_weight_of_one_doubles_the_evidence_by_hand() -> None:
+    seen, unseen = torch.tensor([[0.6, 0.3, 0.09, 0.01]]), torch.tensor([[0.8, 0.1, 0.05, 0.05]])
+    scores = torch.tensor([0.6 * 0.6 / 0.8, 0.3 * 0.3 / 0.1, 0.09 * 0.09 / 0.05])  # the fourth is below a tenth of 0.6
+    found = combine(seen.log(), unseen.log(), 1.0)[0]
+    torch.testing.assert_close(found[:3].exp(), scores / scores.sum())
+    assert found[3] == pytest.approx(math.log(0.01) - IMPLAUSIBLE)
+
+
+class Tables:
+    """A model of two distributions that do not depend on what was written: the first half of the rows sees z."""
+
+    def __init__(self, seen: list[float], unseen: list[float]):
+        self.log_probs = torch.tensor([seen, unseen]).log_softmax(dim=1)
+
+    def select(self, indices: torch.Tensor) -> "Tables":
+        return self
+
+    def step(self, state: "Tables", words: torch.Tensor) -> tuple[torch.Tensor, "Tables"]:
+        return self.log_probs.repeat_interleave(len(words) // 2, dim=0), self
+
+
+def search_tables(tables: Tables, config: SearchConfig) -> list[int]:
+    step = guide(tables.step, config.guidance, NEVER_WRITTEN)
+    ((best,),) = beam_search(step, GuidedState(tables, 1), 1, config, NEVER_WRITTEN, CPU)
+    return best.ids
+
+
+@pytest.mark.parametrize("block_ngram", [0, 1])
+def test_text_ends_although_its_end_is_implausible(block_ngram: int) -> None:
+    tables = Tables(seen=[0, 0, 0, -9, 0, 5, 4.9], unseen=[0] * 7)
+    config = SearchConfig(beam_size=2, max_length=4, guidance=1.0, block_ngram=block_ngram)
+    assert search_tables(tables, config) == ([5, 6] if block_ngram else [5, 5, 5])
+
+
+def test_word_that_is_never_written_does_not_make_others_implausible() -> None:
+    seen, unseen = [0.0] * 7, [0.0] * 7
+    seen[UNK], seen[5], seen[6], unseen[5] = 20.0, 5.0, 4.9, 3.0
+    assert search_tables(Tables(seen, unseen), SearchConfig(beam_size=1, max_length=2, guidance=1.0)) == [6]
+
+
+def without_exemplar(batch: Batch) -> Batch:
+    return replace(
+        batch, exemplar=torch.full((batch.size, 1), NONE), exemplar_lengths=torch.ones(batch.size, dtype=torch.int64)
+    )
+
+
+@pytest.mark.parametrize("variant", READING)
+def test_score_is_that_of_two_separate_readings(variant: str) -> None:
+    """Each text of a guided search, read again word by word with its exemplar and with `<none>`."""
+    switches = VARIANTS[variant]
+    model = build_small_model(**switches)
+    with torch.no_grad():
+        model.embedding.weight.mul_(3.0)  # away from the uniform distribution, under which every word is plausible
+    batch = random_batch(4, copy_exemplar=switches["attend_exemplar"])
+    config = SearchConfig(beam_size=3, max_length=5, guidance=1.5)
+    step, start = guide(model.step, 1.5, NEVER_WRITTEN), GuidedState(model.encode(with_and_without(batch)), 4)
+    found = beam_search(step, start, 4, config, NEVER_WRITTEN, CPU, n_best=3)
+    plain = beam_search(model.step, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
+    assert found != plain
+    for row, hypotheses in enumerate(found):
+        for hypothesis in hypotheses:
+            seen, unseen, total = model.encode(batch), model.encode(without_exemplar(batch)), 0.0
+            for previous, word in pairwise([BOS, *hypothesis.ids, EOS]):
+                words = torch.full((4,), previous)
+                (first, seen), (second, unseen) = model.step(seen, words), model.step(unseen, words)
+                rows = [part.detach()[row].numpy() for part in (first, second)]
+                for part in rows:
+                    part[list(NEVER_WRITTEN)] = -math.inf
+                total += combine_plainly(*rows, 1.5)[word]
+            penalty = length_penalty(len(hypothesis.ids) + 1, config.length_penalty)
+            assert hypothesis.score == pytest.approx(total / penalty, rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_without_guidance_the_search_is_the_model_alone(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("guide", "GuidedState", "with_and_without"):
+        monkeypatch.delattr(generate, name)
+    switches = VARIANTS[variant]
+    model, config = build_small_model(**switches), SearchConfig(beam_size=3, max_length=6)
+    batch = random_batch(5, copy_exemplar=switches["attend_exemplar"])
+    state = model.encode(batch)
+    expected = beam_search(model.step, state, 5, config, NEVER_WRITTEN, CPU)
+    found, coefficients = search_batch(model, batch, config)
+    assert [[one.score for one in row] for row in found] == [[one.score for one in row] for row in expected]
+    assert (coefficients is None) == (state.coefficients is None)
+    assert coefficients is None or torch.equal(coefficients, state.coefficients)
+
+
+def test_guided_search_keeps_the_coefficients_of_the_exemplars() -> None:
+    model, batch = build_small_model(), random_batch(5)
+    coefficients = search_batch(model, batch, SearchConfig(beam_size=2, max_length=4, guidance=1.0)).coefficients
+    torch.testing.assert_close(coefficients, model.exemplar_coefficients(batch).detach())
+
+
+def test_model_without_exemplars_cannot_be_guided() -> None:
+    model = build_small_model(**VARIANTS["seq2seq"])
+    with pytest.raises(
+        InputError, match=r"`search.guidance` is 0.5, but this model \(seq2seq\) does not read exemplars"
+    ):
+        search_batch(model, random_batch(2), SearchConfig(guidance=0.5))
+    refuse_guidance(SearchConfig(guidance=0.0), model.config)
+
+
+@pytest.fixture(scope="module")
+def lopsided(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """Five of six texts begin with `up`, the others with `down`. The exemplar begins alike in four of five cases, and
+    every fourth instance has none. So `up` is the better guess, whatever the exemplar."""
+    folder, random = tmp_path_factory.mktemp("lopsided"), np.random.default_rng(0)
+    ups = random.random(800) < 5 / 6
+    names = [f"n{random.integers(6)}" for _ in ups]
+    write_splits(
+        folder,
+        [{"source": name, "target": f"{'up' if up else 'down'} {name}"} for up, name in zip(ups, names, strict=True)],
+    )
+    rows = []
+    for i in range(800):
+        if i % 4:
+            shown = ups[i] ^ (random.random() < 0.2)
+            j = random.choice(np.flatnonzero((ups == shown) & (np.arange(800) != i)))
+            rows += [{"split": split, "uid": f"{split}-{i}", "exemplar": f"train-{j}"} for split in SPLITS]
+    (folder / "given.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    config = toy_config(folder, epochs=8, batch_size=16, learning_rate=0.01, annealing_epochs=99, patience=99)
+    config = config.replace("model", hidden=32, embedding=32, exemplar_hidden=16)
+    return config.replace("exemplars", policy="given", given=str(folder / "given.jsonl"))
+
+
+@pytest.mark.parametrize("variant", ["adadec", "attexp"])
+def test_guidance_makes_the_exemplar_win_where_it_is_outweighed(lopsided: Config, tmp_path: Path, variant: str) -> None:
+    run = train(lopsided.replace("model", **VARIANTS[variant]), tmp_path / "run")
+    # The best weights are early ones: the texts are right before the model has learnt what an exemplar is worth.
+    model, corpus = run.load_model(LAST), open_corpus(run)
+    exemplars = retrieve(corpus, run.config.exemplars)
+    followed = []
+    for guidance in (0.0, 3.0):
+        search = replace(run.config.search, guidance=guidance)
+        outputs = [one for one in decode_split(model, corpus, exemplars, "test", search) if one.exemplar is not None]
+        followed.append(np.mean([one.text.split()[0] == one.exemplar.split()[0] for one in outputs]))
+        assert np.mean([one.text.split()[1:] == one.source.split() for one in outputs]) > 0.9  # what to say stays
+    assert followed[0] < 0.8
+    assert followed[1] > 0.9
