@@ -177,11 +177,14 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
 ) -> None:
-    """Compare runs: a table with intervals, and an HTML page with curves, examples and the map of λ."""
+    """Compare runs: tables with intervals, and an HTML page with curves, manner, examples and the map of λ."""
+    from exadec.views.manner import render_measures
     from exadec.views.report import choose_swaps, write_report
     from exadec.views.results import compare_runs, render_table
 
     results = compare_runs(runs, split)
     Console().print(render_table(results))
+    if results.manner:
+        Console().print("", render_measures(results.manner), sep="\n")
     written = write_report(results, out, choose_swaps(results))
     say(f"Report: {written}")

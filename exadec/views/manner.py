@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +19,7 @@ REFERENCE = "Reference"
 IF_HAS, IF_HAS_NOT, AGREES = (
     "% of texts that have it, where the exemplar has it",
     "% of texts that have it, where the exemplar has not",
-    "% agreement with the exemplar, each kind of exemplar weighted the same",
+    "% agreement with the exemplar, each kind of exemplar weighted alike",
 )
 
 
@@ -88,7 +89,7 @@ def _measure(written: Written, sources: Sequence[str] | None, is_reference: bool
 
 
 def column_to_json(column: Column) -> dict[str, Any]:
-    """Raw numbers; `cases` says how many instances, words or facts a value was computed from."""
+    """Raw numbers, with their cases and their signatures."""
     return {
         "name": column.name,
         "is_reference": column.is_reference,
@@ -105,10 +106,14 @@ def column_to_json(column: Column) -> dict[str, Any]:
 
 
 def _to_json(measured: Measured) -> dict[str, Any]:
-    score = measured.score
-    cases = {"cases": score.count} if isinstance(score, RatioScore) else {}
-    numbers = {"value": score.value, "low": measured.low, "high": measured.high}
-    return {**numbers, **cases, "signature": score.signature}
+    numbers = {"value": measured.score.value, "low": measured.low, "high": measured.high}
+    return {**numbers, "cases": count_cases(measured), "signature": measured.score.signature}
+
+
+def count_cases(measured: Measured) -> int:
+    """From how many instances, words or facts a value was computed."""
+    assert isinstance(measured.score, RatioScore)
+    return measured.score.count
 
 
 def trait_rows(columns: Sequence[Column]) -> list[tuple[str, list[list[str]]]]:
@@ -119,37 +124,36 @@ def trait_rows(columns: Sequence[Column]) -> list[tuple[str, list[list[str]]]]:
         for number, first in enumerate(columns[0].traits):
             rates = [getattr(column.traits[number], field) for column in columns]
             if rates[0] is not None:
-                counts = dict.fromkeys(f"{rate.score.count:,}" for rate in rates)  # one, if all have the same exemplars
+                counts = dict.fromkeys(
+                    f"{count_cases(rate):,}" for rate in rates
+                )  # one, if all have the same exemplars
                 rows.append([first.trait, " / ".join(counts), *map(format_rate, rates)])
         tables.append((question, rows))
     return tables
 
 
 def format_rate(measured: Measured) -> str:
-    """`62.1 (58.0-66.3)` with an en dash; a dash without cases, and a mark with few."""
-    score = measured.score
-    assert isinstance(score, RatioScore)
-    if not score.count:
+    """`62 (58-66)` with an en dash; a dash alone if there are no cases, and a mark if there are few."""
+    cases = count_cases(measured)
+    if not cases:
         return "–"  # noqa: RUF001
-    mark = "*" if score.count < FEW else ""
-    return f"{score.value:.0f}{mark} ({measured.low:.0f}–{measured.high:.0f})"  # noqa: RUF001
+    mark = "*" if cases < FEW else ""
+    return f"{measured.score.value:.0f}{mark} ({measured.low:.0f}–{measured.high:.0f})"  # noqa: RUF001
 
 
-def render_traits(columns: Sequence[Column]) -> Table:
+def render_traits(columns: Sequence[Column]) -> Group:
     """For the terminal: the three tables one under the other."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("Trait", min_width=25)
-    table.add_column("Cases", justify="right")
-    for column in columns:
-        table.add_column(Text(column.name), justify="right", overflow="fold")
+    tables: list[RenderableType] = []
     for question, rows in trait_rows(columns):
-        table.add_row(Text(question, "bold"))
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title=question, title_justify="left")
+        table.add_column("Trait", width=25)
+        table.add_column("Cases", justify="right", min_width=6)
+        for column in columns:
+            table.add_column(Text(column.name), justify="right", overflow="fold", min_width=13)
         for row in rows:
             table.add_row(*row)
-        table.add_section()
-    table.caption = f"In brackets: 95% bootstrap intervals. *: fewer than {FEW} cases; do not trust the interval."
-    table.caption_justify = "left"
-    return table
+        tables += [table, Text()]
+    return Group(*tables, Text(describe_rates(), "dim"))
 
 
 def render_measures(columns: Sequence[Column]) -> Table:
@@ -183,6 +187,10 @@ def is_best(columns: Sequence[Column], column: Column, measure: str) -> bool:
     values = [other.measures[measure].score.value for other in columns if not other.is_reference]
     score = column.measures[measure].score
     return not column.is_reference and score.value == (min(values) if score.lower_is_better else max(values))
+
+
+def describe_rates() -> str:
+    return f"In brackets: 95% bootstrap intervals. *: fewer than {FEW} cases, too few to trust the interval."
 
 
 def describe_measures() -> str:
