@@ -67,6 +67,7 @@ _UNIFIED = str.maketrans(
 # What tokenisers and keyboards make of one sign, in the order in which it is undone.
 _REPAIRS = [
     (re.compile(r" ?@([-.,:])@ ?"), r"\1"),
+    (re.compile(r"\b([A-Z]{1,2}) & (?=[A-Z]\b)"), r"\1&"),
     (re.compile(r"‘‘|''|’’|‘'"), '"'),
     (re.compile(r"(?<=\w)[’‘](?=\w)"), "'"),
     (re.compile(r"(?<=\w) n['’]t\b"), "n't"),
@@ -78,7 +79,7 @@ _REPAIRS = [
     (re.compile(r"(?<=\S)[-–](?!\S)|(?<!\S)[-–](?=\S)"), " "),
 ]
 _SINGLE_QUOTATION = re.compile(
-    r"(?<!\w)['‘](?!\d\ds?\b|(?:n|em|til|tis|twas|cause)\b)(?=\s?\S)([^'‘]*?(?:(?<=\w)['’]\w[^'‘]*?)*)['’](?!\w)",
+    r"(?<!\w)['‘’](?!\d0s\b|(?:n|em|til|tis|twas|cause)\b)(?=\s?\S)([^'‘]*?(?:(?<=\w)['’]\w[^'‘]*?)*)['’](?!\w)",
     re.IGNORECASE,
 )
 
