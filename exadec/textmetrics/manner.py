@@ -39,7 +39,7 @@ class Agreement:
     agreement: RatioScore
     """How far text and exemplar agree; each kind of exemplar has the same weight."""
     if_exemplar_has: RatioScore | None
-    """Share of texts that have the trait, where the exemplar has it. None for a trait that is not there or absent."""
+    """Share of texts that have the trait, where the exemplar has it. None for graded traits and for kinds."""
     if_exemplar_has_not: RatioScore | None
     """Share of texts that have the trait, where the exemplar has not."""
 

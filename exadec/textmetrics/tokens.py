@@ -84,7 +84,8 @@ _SINGLE_QUOTATION = re.compile(
 )
 
 
-@lru_cache(maxsize=1 << 17)
+# Bounded, so that a long-lived process does not grow without limit; enough for a test set and what belongs to it.
+@lru_cache(maxsize=1 << 16)
 def split_text(text: str) -> tuple[str, ...]:
     """Words and marks in order. A word keeps its case, hyphens and apostrophe: `don't`, `12-year-old`, `U.S.`."""
     return tuple(_TOKEN.findall(_unify(text)))
@@ -139,7 +140,7 @@ def without_possessive(word: str) -> str:
     return word[:-2] if word.endswith(("'s", "'S")) else word
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def letter_case(text: str) -> Case:
     """Title Case, ALL CAPITALS, all lower case, or sentence case, which includes texts too short to tell.
 
