@@ -19,6 +19,7 @@ from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
 from exadec.views.inspection import inspect_corpus
+from exadec.views.manner import count_cases
 from exadec.views.page import (
     details,
     figure_block,
@@ -139,7 +140,9 @@ def _manner(results: Results) -> str:
     explanation = (
         "Does a text look like its exemplar, and what does that cost? Every trait is read off the text: its case, its "
         "punctuation, its first word, its length. The references show how often people write as the exemplar does. "
-        "Seq2seq never sees the exemplar, so its rates are those of chance."
+        "Seq2seq never sees the exemplar, so its rates are those of chance. "
+        f"{count_cases(results.manner[0].measures['Manner']):,} of {results.instances:,} instances have an exemplar; "
+        "the others are left out of manner and leak."
     )
     return f"<h2>Manner</h2><p>{explanation}</p>{manner_block(results)}"
 

@@ -76,6 +76,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "Leak ↓",
         "dash or bar before a tail",
         "manner|mean of 11 traits",
+        "40 of 40 instances have an exemplar",
         "Exemplar swaps",
         "Sample of outputs",
         "rouge-L|f1|",
