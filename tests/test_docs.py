@@ -1,4 +1,5 @@
-"""The pages: links resolve, the tree lists every module, the map of the paper names what exists and leaves nothing out.
+"""The pages: links resolve, the tree lists every module, the map of the paper names what exists and leaves nothing out,
+and the examples on the page about scores are true.
 
 Whether the API reference builds without a warning is for `make docs`, which needs Sphinx.
 """
@@ -14,6 +15,8 @@ import yaml
 
 from exadec.cli import app
 from exadec.config import VARIANTS, Config, known_keys
+from exadec.textmetrics import leak, support
+from exadec.textmetrics.traits import YES_OR_NO, find_traits
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -21,6 +24,7 @@ BUILT = ("_build", "api")
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] not in BUILT]
 TOP_LEVEL = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 TEXT = (ROOT / "docs" / "paper_map.md").read_text("utf-8")
+SCORES = (ROOT / "docs" / "scores.md").read_text("utf-8")
 SPANS = list(dict.fromkeys(re.findall(r"`([^`\n]+)`", TEXT)))
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
 
@@ -189,6 +193,62 @@ def test_appendix_values_are_those_of_the_files() -> None:
             assert [yaml.safe_load(cell) for cell in cells[2:]] == found, cells[1]
             compared += 1
     assert compared >= 25
+
+
+def rows_of(page: str, header: str) -> list[list[str]]:
+    """The cells of the table with this header; a bar inside a cell is escaped."""
+    (body,) = re.findall(rf"\| {re.escape(header)} \|.*\n\|[-|]+\n((?:\|.*\n)+)", page)
+    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in body.splitlines()]
+    return [[cell.strip().replace("\\|", "|") for cell in row] for row in rows]
+
+
+def examples(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_examples_of_traits_are_true() -> None:
+    names = {called: name for name, called in YES_OR_NO.items()}
+    rows = rows_of(SCORES, "trait | a text has it if | has it | has it not")
+    assert [row[0] for row in rows] == list(names)
+    for called, _, have, have_not in rows:
+        assert examples(have)
+        assert examples(have_not)
+        assert [text for text in examples(have) if not getattr(find_traits(text), names[called])] == []
+        assert [text for text in examples(have_not) if getattr(find_traits(text), names[called])] == []
+
+
+def test_examples_of_support_are_true() -> None:
+    rows = rows_of(SCORES, "fact | in the source | in the text")
+    assert len(rows) == 5
+    for _, sources, texts in rows:
+        (source,) = examples(sources)
+        for text in examples(texts):
+            score = support([text], [source])
+            assert score.count, text
+            assert score.value == 100, text
+
+
+def test_examples_of_leak_and_skeleton_are_true() -> None:
+    source, exemplar, text = re.findall(r"Source `(.*?)`, exemplar `(.*?)`, text `(.*?)`", SCORES)[0]
+    assert f"leak is {leak([text], [source], [exemplar]).value:.1f}" in " ".join(SCORES.split())
+    (written, skeleton) = re.findall(r"`([^`]*)` becomes `([^`]*)`", SCORES)[0]
+    assert " ".join(find_traits(written).skeleton) == skeleton
+
+
+def test_python_of_scores_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", SCORES, re.DOTALL)
+    exec(program, {})
+    shown = capsys.readouterr().out
+    assert "Manner = " in shown
+    assert "Leak = 0.00" in shown
+    assert "(Fact(kind='weekday', key='friday'), False)" in shown
+
+
+def test_commands_of_scores_exist_with_their_options() -> None:
+    lines = [line for line in SCORES.splitlines() if line.startswith("exadec ")]
+    assert len(lines) == 3
+    for line in lines:
+        test_command_exists_with_its_options(line)
 
 
 def test_the_page_is_not_empty() -> None:

@@ -37,6 +37,7 @@ ORDER = {
 
 TESTED_IN = {
     "cli/console": "cli/test_cli.py",
+    "cli/score_files": "cli/test_scoring.py",
     "corpus/wire_lexicon": "corpus/test_wire.py",
     "demo": "test_readme.py",
     "errors": "cli/test_runs.py",

@@ -3,16 +3,20 @@
 In: text files with references, or runs with outputs. Out: scores with intervals, tables, an HTML page.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
 from exadec.cli.console import say
-from exadec.corpus.record import is_text_file, read_lines, read_records
+from exadec.cli.score_files import Table, check_aligned, read_exemplars, read_references, read_sources, read_texts
 from exadec.errors import InputError
+
+if TYPE_CHECKING:  # importing metrics takes a while, and other commands need none
+    from exadec.textmetrics import Score
 
 
 class ScoreCommand(TyperCommand):
@@ -23,54 +27,149 @@ class ScoreCommand(TyperCommand):
 
         for option in self.params:
             if isinstance(option, TyperOption) and option.name == "metrics":
-                option.help = f"Comma-separated: {describe_metrics()}."
+                chosen = f"{','.join(DEFAULT_METRICS)}, and manner, leak and support if their files are given"
+                option.help = f"Comma-separated: {describe_metrics()}. By default {chosen}."
         super().format_help(ctx, formatter)
 
 
+DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu")
+HOW_TO_GIVE = {
+    "tables": "give --references as records with a 'table' each",
+    "sources": "give --sources FILE",
+    "exemplars": "give --exemplars FILE",
+}
+
+
 def score(
-    hypotheses: Annotated[Path, typer.Argument(metavar="FILE", help="Texts to score, one per line.")],
+    hypotheses: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Texts to score, one per line, or a run's SPLIT.outputs.jsonl.")
+    ],
     references: Annotated[
         list[Path],
         typer.Option(help="References, line for line (repeat for more), or records (.jsonl, .tsv, .csv) with tables."),
     ],
     metrics: Annotated[
-        str, typer.Option(help="Comma-separated.")  # `ScoreCommand` adds the list
-    ] = "rouge1,rouge2,rougeL,bleu",
+        str | None, typer.Option(help="Comma-separated.")  # `ScoreCommand` adds the list
+    ] = None,
     against: Annotated[Path | None, typer.Option(help="Another system's texts to compare with.")] = None,
     stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, like option -m of its script.")] = True,
     wordnet: Annotated[
         Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m looks up before its rules.")
     ] = None,
+    exemplars: Annotated[
+        Path | None,
+        typer.Option(help="Exemplars, line for line (an empty line: none), or .jsonl with an 'exemplar' each."),
+    ] = None,
+    sources: Annotated[Path | None, typer.Option(help="Sources, line for line, or records.")] = None,
 ) -> None:
-    """Score plain text files. Every number comes with its signature and a 95% bootstrap interval.
+    """Score texts. Every number comes with its signature and a 95% bootstrap interval.
 
     exadec score system.txt --references gold.txt --against baseline.txt
-    """
-    from exadec.textmetrics import compare, confidence_interval
-    from exadec.textmetrics.metrics import METRICS, score_all, with_both_bleus
 
-    names = [name.strip() for name in metrics.split(",")]
+    With --exemplars, a table shows trait by trait how far the texts follow their exemplars. A run's SPLIT.outputs.jsonl
+    can stand for every file.
+    """
+    from exadec.textmetrics.metrics import METRICS, with_both_bleus
+
+    names = _choose_metrics(metrics, exemplars is not None, sources is not None)
+    texts = read_texts(hypotheses)
+    count = len(texts)
+    grouped, tables = read_references(references, hypotheses, count)
+    given = Given(
+        grouped,
+        tables,
+        None if sources is None else read_sources(sources),
+        None if exemplars is None else read_exemplars(exemplars),
+        _choose_stemming(stem, wordnet),
+    )
+    others = None if against is None else read_texts(against)
+    for path, found in ((sources, given.sources), (exemplars, given.exemplars), (against, others)):
+        if path is not None and found is not None:
+            check_aligned(found, path, hypotheses, count)
+    for name in names:
+        for need in sorted(METRICS[name].needs):
+            if getattr(given, need) is None:
+                raise InputError(f"{name} needs the {need}: {HOW_TO_GIVE[need]}.")
+    _print_scores(with_both_bleus(names, grouped), texts, others, given)
+    if given.exemplars is not None:
+        _print_traits(texts, others, given.exemplars, given.first_references)
+
+
+@dataclass(frozen=True)
+class Given:
+    """All that texts are scored with."""
+
+    references: list[tuple[str, ...]]
+    tables: list[Table] | None
+    sources: list[str] | None
+    exemplars: list[str | None] | None
+    stem: bool | Path
+
+    @property
+    def first_references(self) -> list[str]:
+        return [texts[0] for texts in self.references]
+
+    def score(self, names: list[str], texts: list[str]) -> "dict[str, Score]":
+        from exadec.textmetrics.metrics import score_all
+
+        scores = score_all(names, texts, self.references, self.tables, self.stem, self.sources, self.exemplars)
+        return dict(zip(names, scores, strict=True))
+
+
+def _choose_metrics(asked: str | None, has_exemplars: bool, has_sources: bool) -> list[str]:
+    from exadec.textmetrics.metrics import METRICS
+
+    if asked is None:
+        names = list(DEFAULT_METRICS) + ["manner"] * has_exemplars
+        return names + ["leak"] * (has_exemplars and has_sources) + ["support"] * has_sources
+    names = [name.strip() for name in asked.split(",")]
     for name in names:
         if name not in METRICS:
             raise InputError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
-    texts = _text_lines(hypotheses)
-    grouped, tables = _read_references(references, hypotheses, len(texts))
-    for name in names:
-        if tables is None and METRICS[name].needs_tables:
-            raise InputError(f"{name} needs tables: give --references as records with a 'table' each.")
-    names = with_both_bleus(names, grouped)
-    others = None if against is None else _aligned_lines(against, hypotheses, len(texts))
+    return names
+
+
+def _choose_stemming(stem: bool, wordnet: Path | None) -> bool | Path:
     if wordnet is not None and not list(wordnet.glob("*.exc")):
         raise InputError(f"{wordnet}: there are no exception lists (*.exc) in this folder.")
-    stemming = wordnet if stem and wordnet is not None else stem
-    baselines = [None] * len(names) if others is None else score_all(names, others, grouped, tables, stemming)
-    for result, other in zip(score_all(names, texts, grouped, tables, stemming), baselines, strict=True):
+    return wordnet if stem and wordnet is not None else stem
+
+
+def _print_scores(names: list[str], texts: list[str], others: list[str] | None, given: Given) -> None:
+    from exadec.textmetrics import compare, confidence_interval
+    from exadec.textmetrics.metrics import METRICS
+
+    # References do not score 100 in manner and truth. What they score is the scale for a system.
+    scaled = [name for name in names if METRICS[name].needs & {"sources", "exemplars"}]
+    scale = given.score(scaled, given.first_references)
+    baselines = {} if others is None else given.score(names, others)
+    for name, result in given.score(names, texts).items():
         low, high = confidence_interval(result)
         print(f"{result.name} {result.value:.2f} [{low:.2f}, {high:.2f}]  {result.signature}")
-        if other is not None:
-            paired = compare(result, other)
+        if name in scale:
+            low, high = confidence_interval(scale[name])
+            print(f"  of the references {scale[name].value:.2f} [{low:.2f}, {high:.2f}]")
+        if name in baselines:
+            paired = compare(result, baselines[name])
             interval = f"[{paired.low:+.2f}, {paired.high:+.2f}]"
-            print(f"  against {other.value:.2f}: {paired.difference:+.2f} {interval}, p = {paired.p_value:.4f}")
+            note = " (lower is better)" if result.lower_is_better else ""
+            difference = f"{paired.difference:+.2f} {interval}, p = {paired.p_value:.4f}{note}"
+            print(f"  against {baselines[name].value:.2f}: {difference}")
+
+
+def _print_traits(
+    texts: list[str], others: list[str] | None, exemplars: list[str | None], references: list[str]
+) -> None:
+    from exadec.views.manner import Written, compare_manner, render_traits
+
+    missing = exemplars.count(None)
+    if missing:
+        say(f"{missing:,} of {len(exemplars):,} instances have no exemplar; manner and leak leave them out.")
+    systems = [Written("Texts", texts, exemplars)]
+    if others is not None:
+        systems.append(Written("Against", others, exemplars))
+    print()
+    Console().print(render_traits(compare_manner(systems, references, sources=None)))
 
 
 def report(
@@ -78,38 +177,14 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
 ) -> None:
-    """Compare runs: a table with intervals, and an HTML page with curves, examples and the map of λ."""
+    """Compare runs: tables with intervals, and an HTML page with curves, manner, examples and the map of λ."""
+    from exadec.views.manner import render_measures
     from exadec.views.report import choose_swaps, write_report
     from exadec.views.results import compare_runs, render_table
 
     results = compare_runs(runs, split)
     Console().print(render_table(results))
+    if results.manner:
+        Console().print("", render_measures(results.manner), sep="\n")
     written = write_report(results, out, choose_swaps(results))
     say(f"Report: {written}")
-
-
-def _text_lines(path: Path) -> list[str]:
-    lines = [line for _, line in read_lines(path)]
-    if not lines:
-        raise InputError(f"{path}: the file is empty.")
-    return lines
-
-
-def _aligned_lines(path: Path, other: Path, count: int) -> list[str]:
-    lines = _text_lines(path)
-    if len(lines) != count:
-        raise InputError(f"{path} has {len(lines)} lines, but {other} has {count}: they must match line for line.")
-    return lines
-
-
-def _read_references(
-    paths: list[Path], other: Path, count: int
-) -> tuple[list[tuple[str, ...]], list[tuple[tuple[str, str], ...]] | None]:
-    """Each instance's references, and its table where the references are records that have one."""
-    if len(paths) > 1 or is_text_file(paths[0]):
-        return list(zip(*(_aligned_lines(path, other, count) for path in paths), strict=True)), None
-    records = list(read_records(paths[0]))
-    if len(records) != count:
-        raise InputError(f"{paths[0]} has {len(records)} records, but {other} has {count} lines: they must match.")
-    tables = [record.table for record in records if record.table is not None]
-    return [record.scoring_references() for record in records], tables if len(tables) == count else None

@@ -3,7 +3,7 @@
 In: one or two `Score`s. Out: percentile intervals, and a p-value for the difference.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,13 +29,45 @@ class Comparison:
     """How it was resampled, and the signature of both scores."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A score and its interval."""
+
+    score: Score
+    low: float
+    """Lower end of the 95% bootstrap interval."""
+    high: float
+    """Upper end."""
+
+
 def confidence_interval(
     score: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the corpus value; each resample draws N of the N instances with replacement."""
+    (interval,) = _intervals([score], resamples, seed, level)
+    return interval
+
+
+def measure_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 12345) -> list[Measured]:
+    """95% intervals of scores of the same instances. Drawing the resamples is most of the work: it is done once."""
+    sizes = {score.instances for score in scores}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Scores that share resamples must be of the same instances, but have {sorted(sizes)} instead."
+        )
+    intervals = _intervals(scores, resamples, seed, level=0.95)
+    return [Measured(score, *interval) for score, interval in zip(scores, intervals, strict=True)]
+
+
+def _intervals(scores: Sequence[Score], resamples: int, seed: int, level: float) -> list[tuple[float, float]]:
     _check(resamples, level)
-    values = [score.resampled_values(weights) for weights in resample_weights(score.instances, resamples, seed)]
-    return _percentiles(np.concatenate(values), level)
+    if not scores:
+        return []
+    values: list[list[FloatArray]] = [[] for _ in scores]
+    for weights in resample_weights(scores[0].instances, resamples, seed):
+        for score, found in zip(scores, values, strict=True):
+            found.append(score.resampled_values(weights))
+    return [_percentiles(np.concatenate(found), level) for found in values]
 
 
 def compare(

@@ -1,6 +1,6 @@
 """Scores by name: the one list of metrics.
 
-In: names such as `rougeL` or `bleu`, texts, references, tables. Out: a `Score` for each name, in order.
+In: names such as `rougeL` or `manner`, texts, references, and what else these need. Out: a `Score` for each, in order.
 
 A new metric is a file that computes it and a line in `METRICS`. It can then be asked for by `exadec score --metrics`
 and, where its line says so, by `training.metric`.
@@ -14,9 +14,14 @@ from typing import Literal, cast
 
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics.bleu import bleu, looks_tokenized
+from exadec.textmetrics.manner import manner
 from exadec.textmetrics.parent import Table, parent
 from exadec.textmetrics.rouge import rouge
 from exadec.textmetrics.scores import Score
+from exadec.textmetrics.truth import leak, support
+
+Need = Literal["tables", "sources", "exemplars"]
+"""What a metric may need besides texts and references."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,9 @@ class Material:
     tables: Sequence[Table] | None
     stem: bool | Path
     """Stemming in ROUGE: by rule, or with the WordNet exceptions of a folder, or not at all."""
+    sources: Sequence[str] | None
+    exemplars: Sequence[str | None] | None
+    """None or blank text for an instance without an exemplar."""
 
 
 Family = Callable[[Sequence[str], Material], Mapping[str, Score]]
@@ -43,7 +51,7 @@ class Metric:
     """The name of this score within its family."""
     description: str
     """For `--help`; metrics in a row that share a description are listed together."""
-    needs_tables: bool = False
+    needs: frozenset[Need] = frozenset()
     steers_training: bool = False
     """Whether early stopping may watch it: it needs texts and references alone, and it is the higher the better."""
 
@@ -63,10 +71,31 @@ def _bleu(readings: Sequence[str], given: Material) -> Mapping[str, Score]:
     }
 
 
+# `score_all` has seen to it that whatever a metric needs is there.
 def _parent(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
-    assert given.tables is not None  # `score_all` has seen to it
+    assert given.tables is not None
     return parent(given.texts, given.references, given.tables)
 
+
+def _manner(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.exemplars is not None
+    return {"mean": manner(given.texts, given.exemplars)}
+
+
+def _leak(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.sources is not None
+    assert given.exemplars is not None
+    return {"micro": leak(given.texts, given.sources, given.exemplars)}
+
+
+def _support(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.sources is not None
+    return {"micro": support(given.texts, given.sources)}
+
+
+_TABLES: frozenset[Need] = frozenset(["tables"])
+_EXEMPLARS: frozenset[Need] = frozenset(["exemplars"])
+_SOURCES: frozenset[Need] = frozenset(["sources"])
 
 METRICS: dict[str, Metric] = {
     "rouge1": Metric(_rouge, "1", "F1", steers_training=True),
@@ -79,9 +108,12 @@ METRICS: dict[str, Metric] = {
     "recallL": Metric(_recall, "L", "ROUGE recall at reference length"),
     "bleu": Metric(_bleu, "13a", "tokenised by 13a", steers_training=True),
     "bleu_tokenised": Metric(_bleu, "none", "cut at spaces alone"),
-    "parent": Metric(_parent, "f1", "for texts from tables", needs_tables=True),
-    "parent_precision": Metric(_parent, "precision", "for texts from tables", needs_tables=True),
-    "parent_recall": Metric(_parent, "recall", "for texts from tables", needs_tables=True),
+    "parent": Metric(_parent, "f1", "for texts from tables", needs=_TABLES),
+    "parent_precision": Metric(_parent, "precision", "for texts from tables", needs=_TABLES),
+    "parent_recall": Metric(_parent, "recall", "for texts from tables", needs=_TABLES),
+    "manner": Metric(_manner, "mean", "agreement with the exemplar", needs=_EXEMPLARS),
+    "leak": Metric(_leak, "micro", "words from the exemplar alone; lower is better", needs=_EXEMPLARS | _SOURCES),
+    "support": Metric(_support, "micro", "facts that the source has", needs=_SOURCES),
 }
 
 
@@ -91,19 +123,22 @@ def score_all(
     references: Sequence[Sequence[str]],
     tables: Sequence[Table] | None = None,
     stem: bool | Path = True,
+    sources: Sequence[str] | None = None,
+    exemplars: Sequence[str | None] | None = None,
 ) -> list[Score]:
-    """Scores of the given names; what several of them share is computed once. PARENT needs `tables`.
+    """Scores of the given names; what several of them share is computed once. `Metric.needs` says what each needs.
 
     `stem` is ROUGE's: by rule, or with the WordNet exceptions of a folder, or not at all.
     """
+    given = Material(texts, references, tables, stem, sources, exemplars)
     members: dict[Family, list[str]] = {}
     for name in names:
         if name not in METRICS:
             raise ValueError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}.")
-        if METRICS[name].needs_tables and tables is None:
-            raise ValueError(f"`{name}` needs the tables that the texts were written from.")
+        for need in sorted(METRICS[name].needs):
+            if getattr(given, need) is None:
+                raise ValueError(f"`{name}` needs the {need} of the texts: give `{need}`.")
         members.setdefault(METRICS[name].family, []).append(METRICS[name].member)
-    given = Material(texts, references, tables, stem)
     scores = {family: family(list(dict.fromkeys(asked)), given) for family, asked in members.items()}
     return [scores[METRICS[name].family][METRICS[name].member] for name in names]
 

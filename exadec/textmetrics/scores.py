@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Score(ABC):
     """The corpus value, 0 to 100."""
     signature: str
     """The recipe. Two values may be compared only when their signatures are equal."""
+    lower_is_better: bool = field(default=False, kw_only=True)
 
     @property
     @abstractmethod
@@ -53,6 +55,58 @@ class MeanScore(Score):
     def resampled_values(self, weights: FloatArray) -> FloatArray:
         values: FloatArray = weights @ self.per_instance / len(self.per_instance)  # (R,)
         return values
+
+
+@dataclass(frozen=True, eq=False)
+class RatioScore(Score):
+    """A score whose corpus value is a ratio of sums over instances: the share of cases of which something is true."""
+
+    hits: FloatArray = field(repr=False)
+    """(N,) weight of the cases of which it is true; a case may be true in part."""
+    cases: FloatArray = field(repr=False)
+    """(N,) weight of all cases: their number, where each counts the same; 0 for an instance that has none."""
+    count: int
+    """Number of cases in the corpus: with few, the value means little."""
+
+    @property
+    def instances(self) -> int:
+        return len(self.cases)
+
+    def resampled_values(self, weights: FloatArray) -> FloatArray:
+        hits, cases = weights @ self.hits, weights @ self.cases  # (R,) each
+        # A resample without a case says nothing, so it takes the value of the corpus.
+        values = np.full(len(weights), self.value)
+        return np.divide(100 * hits, cases, out=values, where=cases > 0)
+
+
+def ratio_score(
+    name: str,
+    hits: ArrayLike,
+    cases: ArrayLike,
+    signature: str,
+    *,
+    count: int | None = None,
+    value_of_none: float = 0.0,
+    lower_is_better: bool = False,
+) -> RatioScore:
+    """Make a score from each instance's hits and cases; it is `value_of_none` if there are no cases at all.
+
+    `count` is the number of cases, if `cases` are weights rather than numbers.
+    """
+    counts = [np.array(numbers, dtype=np.float64) for numbers in (hits, cases)]
+    if counts[0].ndim != 1 or not len(counts[0]) or counts[0].shape != counts[1].shape:
+        raise ValueError(
+            "`hits` and `cases` must be non-empty lists of the same length, "
+            f"but have shapes {counts[0].shape} and {counts[1].shape} instead."
+        )
+    if not ((counts[0] >= 0) & (counts[0] <= counts[1] + 1e-9)).all():  # false for NaN, too
+        raise ValueError("`hits` must lie between 0 and `cases` for every instance.")
+    for numbers in counts:
+        numbers.flags.writeable = False
+    total = counts[1].sum()
+    value = float(100 * counts[0].sum() / total) if total else value_of_none
+    number = int(total) if count is None else count
+    return RatioScore(name, value, signature, counts[0], counts[1], number, lower_is_better=lower_is_better)
 
 
 def mean_score(name: str, per_instance: ArrayLike, signature: str) -> MeanScore:

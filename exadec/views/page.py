@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from html import escape
 
 from exadec.corpus.readers import KnownStyles
+from exadec.textmetrics import Measured
 from exadec.training.evaluation import Output, follows_style
 from exadec.views.inspection import Inspection
 from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
-from exadec.views.plots import looks_of, plot_histograms
+from exadec.views.manner import (
+    describe_measures,
+    describe_rates,
+    format_measure,
+    is_best,
+    measure_headings,
+    trait_rows,
+)
+from exadec.views.plots import looks_of, plot_histograms, plot_manner
 from exadec.views.results import (
     MAIN,
     STYLE,
-    Measured,
     Results,
     System,
     format_difference,
@@ -153,10 +161,14 @@ def _sample_card(results: Results, index: int) -> str:
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return _table_of(columns, [[escape(cell) for cell in cells] for cells in rows])
+
+
+def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table whose cells are HTML."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
     )
     return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
@@ -164,6 +176,32 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def details(summary: str, inner: str) -> str:
     """A collapsible block. `inner` is HTML."""
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
+
+
+def manner_block(results: Results) -> str:
+    """Manner, leak and support, and each trait: the systems beside the references."""
+    columns = results.manner
+    rows = []
+    for column in columns:
+        cells = [escape(column.name)]
+        for name, measured in column.measures.items():
+            value = escape(format_measure(measured))
+            cells.append(f"<strong>{value}</strong>" if is_best(columns, column, name) else value)
+        rows.append(cells)
+    blocks = [
+        _table_of(["Model", *measure_headings(columns)], rows),
+        f'<p class="soft"><small>{escape(describe_measures())}</small></p>',
+        figure_block(
+            plot_manner(results),
+            "Following the exemplar",
+            "How many texts have a trait, among those whose exemplar has it. The black bar is the references’ rate: a "
+            "system need not follow an exemplar more often than people do. Bars are 95% intervals.",
+        ),
+    ]
+    names = [column.name for column in columns]
+    for question, table in trait_rows(columns):
+        blocks.append(f"<h3>{escape(question)}</h3>{plain_table(['Trait', 'Cases', *names], table)}")
+    return f'{"".join(blocks)}<p class="soft"><small>{escape(describe_rates())}</small></p>'
 
 
 def inspection_block(inspection: Inspection) -> str:

@@ -20,7 +20,8 @@ from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import confidence_interval, mean_score
 from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
-from exadec.views.results import MAIN, System
+from exadec.views.manner import count_cases
+from exadec.views.results import MAIN, Results, System
 
 # Okabe and Ito's colour-blind-safe colours, without the yellows, which are too pale on white.
 _VARIANT_COLOURS = {"seq2seq": "#6b6b6b", "attexp": "#d55e00", "adadec": "#0072b2", "adadec+attexp": "#009e73"}
@@ -172,6 +173,35 @@ def plot_coefficients(mapped: CoefficientMap) -> str:
         axes.set_xlabel(f"first principal component ({first})")
         axes.set_ylabel(f"second principal component ({second})")
         return _render(figure, "coefficients", "Map of the coefficients of the exemplars")
+
+
+def plot_manner(results: Results) -> str:
+    """Share of texts that have a trait, where the exemplar has it: systems as points, references as a bar."""
+    looks = {system.name: look for system, look in zip(results.systems, looks_of(results.systems), strict=True)}
+    rates = [{row.trait: row.if_exemplar_has for row in column.traits} for column in results.manner]
+    shown = [trait for trait, rate in rates[0].items() if rate is not None and count_cases(rate)]
+    with matplotlib.rc_context({**_STYLE, "axes.grid.axis": "x"}):
+        figure = Figure(figsize=(9.6, 1.2 + 0.55 * max(len(shown), 1)), layout="constrained")
+        axes = figure.subplots()
+        offsets = np.linspace(0.28, -0.28, len(results.manner)) if len(results.manner) > 1 else [0.0]
+        for column, by_trait, offset in zip(results.manner, rates, offsets, strict=True):
+            for place, trait in enumerate(reversed(shown)):
+                rate = by_trait[trait]
+                if rate is None or not count_cases(rate):
+                    continue
+                look = Look(_INK, "|") if column.is_reference else looks[column.name]
+                size = 13 if column.is_reference else 6
+                axes.plot([rate.low, rate.high], [place + offset] * 2, color=look.colour, linewidth=1.2, alpha=0.6)
+                label = column.name if place == 0 else None
+                axes.plot(
+                    rate.score.value, place + offset, look.marker, color=look.colour, ms=size, mew=2, ls="", label=label
+                )
+        axes.set_yticks(range(len(shown)), list(reversed(shown)))
+        axes.set_xlim(-2, 102)
+        axes.set_xlabel("% of texts that have the trait, where the exemplar has it")
+        if shown:
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+        return _render(figure, "manner", "How often texts have a trait that their exemplar has")
 
 
 def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:

@@ -15,11 +15,21 @@ from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
-from exadec.textmetrics import Comparison
+from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
 from exadec.views.inspection import inspect_corpus
-from exadec.views.page import details, figure_block, inspection_block, plain_table, sample_cards, score_table, swap_card
+from exadec.views.manner import count_cases
+from exadec.views.page import (
+    details,
+    figure_block,
+    inspection_block,
+    manner_block,
+    plain_table,
+    sample_cards,
+    score_table,
+    swap_card,
+)
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.results import (
     MAIN,
@@ -66,6 +76,7 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
         [
             _opening(results),
             _findings(results, mapped),
+            _manner(results),
             _figures(results, mapped, note),
             _swaps(swaps),
             _samples(results),
@@ -121,6 +132,19 @@ def _describe_style(results: Results) -> list[str]:
         return []
     rates = ", ".join(f"{system.name} {system.measures[STYLE].score.value:.1f}%" for system in results.systems)
     return [f"Outputs in the house style of their exemplar: {rates}. {describe_majority(results.majority)}"]
+
+
+def _manner(results: Results) -> str:
+    if not results.manner:
+        return ""
+    explanation = (
+        "Does a text look like its exemplar, and what does that cost? Every trait is read off the text: its case, its "
+        "punctuation, its first word, its length. The references show how often people write as the exemplar does. "
+        "Seq2seq never sees the exemplar, so its rates are those of chance. "
+        f"{count_cases(results.manner[0].measures['Manner']):,} of {results.instances:,} instances have an exemplar; "
+        "the others are left out of manner and leak."
+    )
+    return f"<h2>Manner</h2><p>{explanation}</p>{manner_block(results)}"
 
 
 def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
@@ -203,11 +227,15 @@ def _samples(results: Results) -> str:
     return f"<h2>Sample of outputs</h2><p>{escape(explanation)}{ticked}</p>{sample_cards(results, indices)}"
 
 
+def _manner_measures(results: Results) -> dict[str, Measured]:
+    return results.manner[0].measures if results.manner else {}
+
+
 def _recipe(results: Results) -> str:
     """How to reproduce the report: signatures, parameters, configurations."""
     signatures = "".join(
         f"<p>{escape(name)}<br><code>{escape(measured.score.signature)}</code></p>"
-        for name, measured in results.baseline.measures.items()
+        for name, measured in {**results.baseline.measures, **_manner_measures(results)}.items()
     )
     compared = [system.difference.signature for system in results.systems if system.difference]
     for signature in dict.fromkeys(compared):

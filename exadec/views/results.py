@@ -17,10 +17,11 @@ from rich.text import Text
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
-from exadec.textmetrics import Comparison, MeanScore, Score, compare, confidence_interval
+from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure_all
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
+from exadec.views.manner import Column, Written, column_to_json, compare_manner
 
 VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
 MAIN = "ROUGE-L"
@@ -28,17 +29,6 @@ MAIN = "ROUGE-L"
 STYLE = "style"
 """The name `score_style` gives its score."""
 HEADINGS = {STYLE: "Style %"}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A score and its interval."""
-
-    score: Score
-    low: float
-    """Lower end of the 95% bootstrap interval."""
-    high: float
-    """Upper end."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +78,8 @@ class Results:
     """For a corpus with known styles only."""
     styles: KnownStyles | None
     """The corpus's styles, if they are known."""
+    manner: list[Column]
+    """Manner and truth of each system and of the references; empty if no output has an exemplar."""
 
     @property
     def baseline(self) -> System:
@@ -106,6 +98,7 @@ class Results:
             "interval": "95%, percentile bootstrap over instances",
             "majority_style": None if self.majority is None else asdict(self.majority),
             "systems": [_system_to_json(system) for system in self.systems],
+            "manner": [column_to_json(column) for column in self.manner],
         }
 
 
@@ -127,7 +120,18 @@ def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
     majority = None if styles is None else find_majority_style(outputs[0], styles)
-    return Results(split, systems, majority, styles)
+    return Results(split, systems, majority, styles, _compare_manner(systems))
+
+
+def _compare_manner(systems: Sequence[System]) -> list[Column]:
+    written = [
+        Written(system.name, [o.text for o in system.outputs], [o.exemplar for o in system.outputs])
+        for system in systems
+    ]
+    if not any(any(system.exemplars) for system in written):
+        return []
+    first = systems[0].outputs
+    return compare_manner(written, [o.references[0] for o in first], [o.source for o in first])
 
 
 def _shared_styles(runs: Sequence[Run]) -> KnownStyles | None:
@@ -190,7 +194,7 @@ def _measure(outputs: Sequence[Output], trained_for: Sequence[str], styles: Know
     scores = score_all(names, texts, references, tables)
     if styles is not None:
         scores.append(score_style(outputs, styles))
-    return {score.name: Measured(score, *confidence_interval(score)) for score in scores}
+    return {measured.score.name: measured for measured in measure_all(scores)}
 
 
 def _system_to_json(system: System) -> dict[str, Any]:

@@ -52,13 +52,96 @@ def test_score_of_records_knows_tables_and_several_references(tmp_path: Path) ->
     ]
     assert "look tokenised" in done.stderr
     plain = exadec("score", tmp_path / "a.txt", "--references", tmp_path / "a.txt", "--metrics", "parent")
-    assert_refused(plain, "parent needs tables: give --references as records with a 'table' each.")
+    assert_refused(plain, "parent needs the tables: give --references as records with a 'table' each.")
+
+
+SOURCES = "A flood cut off Lowmoor on Thursday.\nThe mayor, Ada Brack, refused 12 deals.\n"
+EXEMPLARS = "Fire: Highmoor cut off\n\n"
+TEXTS = "Flood: Highmoor cut off\nBrack refuses 13 deals\n"
+GOLD = "Flood cuts off Lowmoor\nBrack refuses deals\n"
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Texts, references, sources and exemplars as plain lines."""
+    for name, text in (("texts", TEXTS), ("gold", GOLD), ("sources", SOURCES), ("exemplars", EXEMPLARS)):
+        (tmp_path / f"{name}.txt").write_text(text, "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """The same as the outputs of a run."""
+    path = tmp_path / "test.outputs.jsonl"
+    rows = zip(*(text.split("\n")[:2] for text in (TEXTS, GOLD, SOURCES, EXEMPLARS)), strict=True)
+    with path.open("w", encoding="utf-8") as file:
+        for uid, (text, gold, source, exemplar) in enumerate(rows):
+            row = {"uid": str(uid), "source": source, "exemplar": exemplar or None, "similarity": 0.5, "text": text}
+            file.write(json.dumps({**row, "references": [gold], "score": -1.0, "table": None}) + "\n")
+    return path
+
+
+def test_manner_leak_and_support_of_plain_files_and_of_outputs(plain: Path, outputs: Path) -> None:
+    files = [plain / f"{name}.txt" for name in ("texts", "gold", "exemplars", "sources")]
+    options = ("--references", "--exemplars", "--sources")
+    done = exadec("score", files[0], *(item for pair in zip(options, files[1:], strict=True) for item in pair))
+    assert done.returncode == 0, done.stderr
+    scores = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if "definition:1" in line}
+    # Leak: Highmoor, of flood, Highmoor and cut. Support: Brack, of Brack and 13; nothing shows Highmoor to be a name.
+    assert scores.keys() == {"Manner", "Leak", "Support"}
+    assert scores["Leak"] == "33.33"
+    assert scores["Support"] == "50.00"
+    lines = done.stdout.splitlines()
+    assert lines[lines.index(next(line for line in lines if line.startswith("Leak"))) + 1].startswith(
+        "  of the references 0.00 ["
+    )
+    assert "1 of 2 instances have no exemplar; manner and leak leave them out." in done.stderr
+    assert "where the exemplar has not" in done.stdout
+    assert "100* (100" in done.stdout  # the one exemplar with a colon, followed
+    again = exadec("score", outputs, *(item for option in options for item in (option, outputs)))
+    assert (again.stdout, again.stderr) == (done.stdout, done.stderr)
+
+
+def test_comparison_says_that_a_lower_leak_is_better(plain: Path) -> None:
+    command = ["score", plain / "texts.txt", "--references", plain / "gold.txt", "--against", plain / "gold.txt"]
+    more = ["--exemplars", plain / "exemplars.txt", "--sources", plain / "sources.txt", "--metrics", "leak,manner"]
+    lines = exadec(*command, *more).stdout.splitlines()
+    against = [line for line in lines if line.startswith("  against ")]
+    assert [line.endswith(" (lower is better)") for line in against] == [True, False]
+    assert against[0].startswith("  against 0.00: +33.33 [")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metrics", "manner"], "manner needs the exemplars: give --exemplars FILE."),
+        (["--metrics", "leak", "--exemplars", "exemplars.txt"], "leak needs the sources: give --sources FILE."),
+        (["--metrics", "support"], "support needs the sources: give --sources FILE."),
+        (["--exemplars", "one.txt"], "one.txt has 1 lines, but texts.txt has 2: they must match line for line."),
+        (["--sources", "one.txt"], "one.txt has 1 lines, but texts.txt has 2"),
+        (["--exemplars", "empty.txt"], "empty.txt: there is no exemplar in this file."),
+        (["--exemplars", "other.jsonl"], "other.jsonl:1: there is no 'exemplar' in this line."),
+        (["--exemplars", "bad.jsonl"], "bad.jsonl:1: not JSON; give plain lines, or .jsonl with 'exemplar'."),
+        (["--sources", "other.jsonl"], "the record has no 'source'"),
+        (["--references", "only_source.jsonl"], "only_source.jsonl: record 1 has neither a 'target' nor 'references'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_files_that_do_not_fit_get_one_line(plain: Path, arguments: list[str], message: str) -> None:
+    (plain / "one.txt").write_text("one\n", "utf-8")
+    (plain / "empty.txt").write_text("\n\n", "utf-8")
+    (plain / "other.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n', "utf-8")
+    (plain / "only_source.jsonl").write_text('{"source": "a"}\n{"source": "b"}\n', "utf-8")
+    (plain / "bad.jsonl").write_text("a\nb\n", "utf-8")
+    references = [] if "--references" in arguments else ["--references", "gold.txt"]
+    assert_refused_in(plain, ["score", "texts.txt", *references, *arguments], message)
 
 
 def test_score_needs_no_torch(tmp_path: Path) -> None:
     """Scoring is for people who never train a model, too: it must not wait for what it does not use."""
     (tmp_path / "a.txt").write_text("one two\n", "utf-8")
-    assert_needs_no_torch("score", tmp_path / "a.txt", "--references", tmp_path / "a.txt")
+    files = [item for option in ("--references", "--sources", "--exemplars") for item in (option, tmp_path / "a.txt")]
+    assert_needs_no_torch("score", tmp_path / "a.txt", *files)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from exadec.textmetrics import bleu, compare, confidence_interval, mean_score, rouge
+from exadec.textmetrics import bleu, compare, confidence_interval, mean_score, measure_all, ratio_score, rouge
 from exadec.textmetrics.bootstrap import resample_weights
 
 
@@ -32,6 +32,20 @@ def test_interval_equals_a_plain_loop() -> None:
         means.append(sum(drawn) / len(drawn))
     expected = (np.percentile(means, 2.5), np.percentile(means, 97.5))
     assert confidence_interval(mean_score("x", values, "x"), 200, seed=5) == pytest.approx(expected)
+
+
+def test_scores_measured_together_have_the_intervals_they_have_alone() -> None:
+    generator = np.random.default_rng(4)
+    cases = generator.integers(0, 5, 30)
+    scores = [
+        mean_score("a", generator.uniform(0, 100, 30), "a"),
+        ratio_score("b", generator.integers(0, cases + 1), cases, "b"),
+    ]
+    assert [(one.low, one.high) for one in measure_all(scores)] == [confidence_interval(score) for score in scores]
+    assert [one.score for one in measure_all(scores)] == scores
+    assert measure_all([]) == []
+    with pytest.raises(ValueError, match=r"same instances, but have \[2, 30\]"):
+        measure_all([*scores, mean_score("c", [1, 2], "c")])
 
 
 def test_comparison_equals_a_plain_loop() -> None:

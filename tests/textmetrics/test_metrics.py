@@ -3,7 +3,7 @@
 import pytest
 
 from exadec.errors import InputError
-from exadec.textmetrics import bleu, parent, rouge
+from exadec.textmetrics import bleu, leak, manner, parent, rouge, support
 from exadec.textmetrics.metrics import METRICS, choose_for_report, require_steering, score_all, with_both_bleus
 
 TEXTS = ["Ada was born in 1815 .", "Bob is here ."]
@@ -13,6 +13,13 @@ GOLD = [("Ada was born in London in 1815 .", "Ada , born 1815 ."), ("Bob is not 
 
 
 TABLES = [(("name", "Ada"), ("born", "1815")), (("name", "Bob"),)]
+
+
+SOURCES = ["In 1815 Ada was born.", "Bob"]
+
+
+EXEMPLARS = ["Eve was born in 1700 .", None]
+GIVEN = {"tables": TABLES, "sources": SOURCES, "exemplars": EXEMPLARS}
 
 
 def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
@@ -26,10 +33,11 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
     expected |= {"bleu": bleu(TEXTS, GOLD), "bleu_tokenised": bleu(TEXTS, GOLD, tokenize="none")}
     of_tables = parent(TEXTS, GOLD, TABLES)
     expected |= {"parent": of_tables["f1"], "parent_precision": of_tables["precision"]}
-    expected |= {"parent_recall": of_tables["recall"]}
+    expected |= {"parent_recall": of_tables["recall"], "manner": manner(TEXTS, EXEMPLARS)}
+    expected |= {"leak": leak(TEXTS, SOURCES, EXEMPLARS), "support": support(TEXTS, SOURCES)}
     assert list(METRICS) == list(expected)
     for names in (list(METRICS), list(reversed(METRICS)), *([name] for name in METRICS), ["bleu", "rouge1", "bleu"]):
-        for name, score in zip(names, score_all(names, TEXTS, GOLD, TABLES), strict=True):
+        for name, score in zip(names, score_all(names, TEXTS, GOLD, **GIVEN), strict=True):
             assert (score.name, score.value, score.signature) == (
                 expected[name].name,
                 expected[name].value,
@@ -37,19 +45,25 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
             )
 
 
-def test_unknown_metrics_and_missing_tables_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, parent_recall\."):
+def test_unknown_metrics_and_missing_material_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, support\."):
         score_all(["rouge1", "meteor"], TEXTS, GOLD)
-    for name in (name for name, metric in METRICS.items() if metric.needs_tables):
-        with pytest.raises(ValueError, match=f"`{name}` needs the tables"):
-            score_all([name], TEXTS, GOLD)
+    needy = {name: metric.needs for name, metric in METRICS.items() if metric.needs}
+    assert len(needy) == 6
+    for name, needs in needy.items():
+        for missing in needs:
+            rest = {need: GIVEN[need] for need in needs if need != missing}
+            with pytest.raises(ValueError, match=f"`{name}` needs the {missing} of the texts: give `{missing}`"):
+                score_all([name], TEXTS, GOLD, **rest)
 
 
 def test_metrics_that_may_steer_training_need_texts_alone() -> None:
     for name, metric in METRICS.items():
         if metric.steers_training:
             require_steering(name)
-            assert score_all([name], TEXTS, GOLD)[0].value > 0
+            (score,) = score_all([name], TEXTS, GOLD)
+            assert score.value > 0
+            assert not score.lower_is_better
         else:
             with pytest.raises(
                 InputError, match=r"`training\.metric` must be one of rouge1, rouge2, rouge4, rougeL, bleu"

@@ -1,8 +1,9 @@
-"""Scores that are means over instances."""
+"""Scores that are means over instances, or ratios of sums."""
 
+import numpy as np
 import pytest
 
-from exadec.textmetrics import mean_score
+from exadec.textmetrics import mean_score, ratio_score
 
 
 def test_mean_score_of_a_rate() -> None:
@@ -15,3 +16,38 @@ def test_mean_score_of_a_rate() -> None:
 def test_mean_score_refuses(values: list) -> None:
     with pytest.raises(ValueError, match="per_instance"):
         mean_score("x", values, "x")
+
+
+def test_ratio_score_weights_instances_by_their_cases() -> None:
+    score = ratio_score("leak", [1, 0, 3], [1, 5, 4], "leak|v:1", lower_is_better=True)
+    assert (score.value, score.count, score.instances) == (40, 10, 3)
+    assert score.lower_is_better
+    assert not mean_score("x", [1], "x").lower_is_better
+
+
+def test_ratio_score_of_resamples() -> None:
+    score = ratio_score("x", [1, 0, 0], [1, 5, 0], "x")
+    weights = np.array([[3.0, 0, 0], [1, 1, 1], [0, 2, 1], [0, 0, 3]])
+    # The last resample has no case: it takes the value of the corpus.
+    np.testing.assert_allclose(score.resampled_values(weights), [100, 100 / 6, 0, 100 / 6])
+
+
+def test_ratio_score_without_cases_has_the_value_given_for_it() -> None:
+    assert ratio_score("x", [0], [0], "x").value == 0
+    none = ratio_score("x", [0], [0], "x", value_of_none=100)
+    assert (none.value, none.count) == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "cases", "message"),
+    [
+        ([], [], "shapes"),
+        ([1], [1, 2], "shapes"),
+        ([2], [1], "between 0"),
+        ([-1], [1], "between 0"),
+        ([float("nan")], [1], "between 0"),
+    ],
+)
+def test_ratio_score_refuses(hits: list, cases: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ratio_score("x", hits, cases, "x")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
-from exadec.views.plots import bin_by_similarity, plot_learning_curves, spread_apart
+from exadec.views.plots import bin_by_similarity, plot_learning_curves, plot_manner, spread_apart
 from exadec.views.results import Results, compare_runs
 
 
@@ -42,3 +42,16 @@ def test_labels_are_spread_apart_in_order(places: list[float], gap: float) -> No
     needed = min(gap, 1 / max(1, len(places)))
     assert all(after - before >= needed - 1e-9 for before, after in pairwise(spread))
     assert all(-1e-9 <= place <= 1 + 1e-9 for place in spread)
+
+
+def test_manner_is_drawn_for_each_trait_that_an_exemplar_has(results: Results) -> None:
+    drawn = plot_manner(results)
+    rates = {row.trait: row.if_exemplar_has for row in results.manner[0].traits}
+    seen = [trait for trait, rate in rates.items() if rate is not None and rate.score.count]
+    unseen = [trait for trait, rate in rates.items() if rate is None or not rate.score.count]
+    assert seen
+    assert unseen
+    assert all(f">{trait}</text>" in drawn for trait in seen)
+    assert not any(f">{trait}</text>" in drawn for trait in unseen)
+    for column in results.manner:
+        assert f">{column.name}</text>" in drawn

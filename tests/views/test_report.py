@@ -1,5 +1,6 @@
 """The report: one sound HTML file, with all data escaped."""
 
+import dataclasses
 import re
 import shutil
 from html.parser import HTMLParser
@@ -64,13 +65,18 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
     page, parsed = out.read_text(encoding="utf-8"), parse(out)
     assert (parsed.faults, parsed.open) == ([], [])
-    assert parsed.tags.count("svg") == 5
+    assert parsed.tags.count("svg") == 6
     assert "script" not in parsed.tags
     assert len(parsed.ids) == len(set(parsed.ids))
     assert parsed.links
     assert all(link.startswith("#") and link[1:] in parsed.ids for link in parsed.links)
     assert not re.search(r"url\((?!#)|@import", page)
     for text in (
+        "<h2>Manner</h2>",
+        "Leak ↓",
+        "dash or bar before a tail",
+        "manner|mean of 11 traits",
+        "40 of 40 instances have an exemplar",
         "Exemplar swaps",
         "Sample of outputs",
         "rouge-L|f1|",
@@ -79,7 +85,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "<mark>beta",
     ):
         assert text in page
-    for label in ("Training loss", "cosine similarity", "principal component"):
+    for label in ("Training loss", "cosine similarity", "principal component", "have the trait, where the exemplar"):
         assert label in page
 
 
@@ -127,7 +133,16 @@ def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:
 def test_report_without_an_adaptive_system_says_why_there_is_no_map(runs: list[Path], tmp_path: Path) -> None:
     out = write_report(compare_runs(runs[1:]), tmp_path / "report.html")
     assert "None of these systems adapts" in out.read_text(encoding="utf-8")
-    assert parse(out).tags.count("svg") == 4
+    assert parse(out).tags.count("svg") == 5
+
+
+def test_report_without_exemplars_has_no_manner(copies: list[Path], tmp_path: Path) -> None:
+    for folder in copies:
+        path = folder / "test.outputs.jsonl"
+        write_outputs(path, [dataclasses.replace(output, exemplar=None) for output in read_outputs(path)])
+    results = compare_runs(copies)
+    assert results.manner == []
+    assert "<h2>Manner</h2>" not in write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) -> None:

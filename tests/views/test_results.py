@@ -9,7 +9,7 @@ import pytest
 
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
-from exadec.textmetrics import bleu, compare, confidence_interval, rouge
+from exadec.textmetrics import bleu, compare, confidence_interval, leak, manner, rouge, support
 from exadec.training.evaluation import read_outputs, score_style, write_outputs
 from exadec.views.plots import looks_of
 from exadec.views.results import Results, compare_runs, render_markdown, render_table
@@ -35,6 +35,17 @@ def test_numbers_are_those_of_textmetrics(runs: list[Path], results: Results) ->
         assert (measured.low, measured.high) == confidence_interval(score)
     baseline = rouge([o.text for o in plain], references)["L"]
     assert results.systems[1].difference == compare(rouge(texts, references)["L"], baseline)
+
+
+def test_manner_is_of_the_outputs_and_of_the_first_references(runs: list[Path], results: Results) -> None:
+    adaptive = read_outputs(runs[0] / "test.outputs.jsonl")
+    exemplars, sources = [o.exemplar for o in adaptive], [o.source for o in adaptive]
+    reference, plain, column = results.manner
+    assert [reference.name, plain.name, column.name] == ["Reference", "Seq2seq", "AdaDec"]
+    for one, texts in ((column, [o.text for o in adaptive]), (reference, [o.references[0] for o in adaptive])):
+        assert one.measures["Manner"].score.value == manner(texts, exemplars).value
+        assert one.measures["Leak"].score.value == leak(texts, sources, exemplars).value
+        assert one.measures["Support"].score.value == support(texts, sources).value
 
 
 def test_majority_style_is_counted_among_references_and_exemplars(results: Results) -> None:
@@ -63,6 +74,9 @@ def test_json_holds_raw_numbers_and_signatures(results: Results) -> None:
     assert second["measures"]["ROUGE-L"]["value"] == results.systems[1].rouge_l.value
     assert second["measures"]["BLEU"]["signature"].startswith("nrefs:1|")
     assert 0 < second["difference"]["p_value"] <= 1
+    columns = json.loads(json.dumps(results.to_json()))["manner"]
+    assert [column["name"] for column in columns] == ["Reference", "Seq2seq", "AdaDec"]
+    assert columns[2]["measures"]["Leak"]["value"] == results.manner[2].measures["Leak"].score.value
 
 
 def test_tables_show_every_score_with_its_interval(results: Results) -> None:
