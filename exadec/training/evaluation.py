@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import torch
+
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
+from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, open_trained_exemplars
 from exadec.files import replacing
@@ -19,6 +22,7 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
 from exadec.textmetrics import Score, mean_score
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import open_corpus, open_run
 
 
@@ -79,6 +83,40 @@ def decode_split(
             )
         )
     return outputs
+
+
+def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score]:
+    """`score_all` for outputs, with all that they hold."""
+    tables = [output.table for output in outputs if output.table is not None]
+    return score_all(
+        names,
+        [output.text for output in outputs],
+        [output.references for output in outputs],
+        tables if len(tables) == len(outputs) else None,
+    )
+
+
+def mean_surprise(
+    model: Seq2seq, corpus: Corpus, exemplars: ExemplarMap, split: str, limit: int | None = None
+) -> float:
+    """-log p per target piece in nats, end symbols included, over the first `limit` instances of a split.
+
+    Its exponential is the perplexity.
+    """
+    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
+    device = next(model.parameters()).device
+    total, pieces = 0.0, 0
+    was_training = model.training
+    model.eval()
+    for _, batch in loader.search_batches(64, limit):
+        batch = batch.to(device)
+        words = batch.target_output != PAD
+        with torch.no_grad():
+            log_probs = model(batch)  # (B, T)
+        total -= float(log_probs[words].double().sum())
+        pieces += int(words.sum())
+    model.train(was_training)
+    return total / pieces
 
 
 def evaluate(
