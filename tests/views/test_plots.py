@@ -1,6 +1,7 @@
 """Figures: bins, and labels that do not overlap."""
 
 import dataclasses
+import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
-from exadec.views.plots import bin_by_similarity, spread_apart
+from exadec.views.plots import DrawnDifference, bin_by_similarity, plot_differences, spread_apart
 from exadec.views.results import Results
 
 
@@ -32,3 +33,15 @@ def test_labels_are_spread_apart_in_order(places: list[float], gap: float) -> No
     needed = min(gap, 1 / max(1, len(places)))
     assert all(after - before >= needed - 1e-9 for before, after in pairwise(spread))
     assert all(-1e-9 <= place <= 1 + 1e-9 for place in spread)
+
+
+def test_differences_are_drawn_in_order_and_the_same_every_time() -> None:
+    rows = [DrawnDifference("AdaDec, a < b", "adadec", 2.0, 1.0, 3.0), DrawnDifference("AttExp", "attexp", -1, -2, 0.5)]
+    drawn = plot_differences(rows, "ROUGE-L")
+    assert drawn == plot_differences(rows, "ROUGE-L")
+    texts = [
+        "".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert texts.index("AdaDec, a < b") < texts.index("AttExp")
+    assert "ROUGE-L minus that of the baseline, with 95% interval" in texts
+    assert plot_differences(rows[::-1], "ROUGE-L") != drawn
