@@ -86,14 +86,14 @@ def _say_state(state: "State") -> None:
     known = [task.seconds for task in state.to_do if task.seconds is not None]
     total = f", about {sum(known) / 60:.1f} minutes one after another" if known else ""
     unknown = f" ({len(state.to_do) - len(known)} unknown)" if known and len(known) < len(state.to_do) else ""
-    say(f"{len(state.done)} runs are done, {len(state.to_do)} to do{total}{unknown}.")
+    say(f"Runs done: {len(state.done)}. To do: {len(state.to_do)}{total}{unknown}.")
 
 
 def _say_outcome(outcome: "Outcome") -> None:
     for name, reason in outcome.failed.items():
         say(f"{name} failed: {reason.splitlines()[-1]}", style="red")
     if outcome.left:
-        say(f"{len(outcome.left)} runs are left; repeat the command to go on.")
+        say(f"Runs still to do: {len(outcome.left)}. Repeat the command to go on.")
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
     if outcome.failed:

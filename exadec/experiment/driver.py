@@ -4,9 +4,11 @@ In: a `Plan`. Out: result files, as soon as each run is finished. Started again,
 """
 
 import fnmatch
+import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from exadec.corpus.stage import hash_file, hash_value
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
-from exadec.experiment.results import Measuring, Result, read_results, rescore, write_result
+from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
 from exadec.textmetrics import MeanScore
 from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import LAST, read_notes
@@ -37,7 +39,7 @@ class Task:
     missing: tuple[Trial, ...]
     """Those without a result on these inputs."""
     seconds: float | None
-    """Expected; None if no run of the same corpus has finished."""
+    """Expected; None if no run of the same corpus has finished on this device."""
 
     @property
     def name(self) -> str:
@@ -102,6 +104,26 @@ def find_state(plan: Plan, only: str | None = None) -> State:
     return State(tasks, problems)
 
 
+@contextmanager
+def _saying_once() -> Iterator[None]:
+    """Log each message about a corpus once, though it is checked for every run."""
+    said: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        was_said = text in said
+        said.add(text)
+        return not was_said
+
+    logger = logging.getLogger(prepare.__module__)
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
+
+
+@_saying_once()
 def run_plan(
     plan: Plan,
     state: State,
@@ -138,8 +160,8 @@ def run_plan(
     def expect(job: Job) -> float:
         return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
 
-    # As many at a time as for all runs: with another number of threads, a resumed run would round differently.
-    at_once = at_once or choose_at_once(len(state.tasks))
+    # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
+    at_once = at_once or choose_at_once(len(list_trials(plan)))
     try:
         if jobs:
             time_limit = TimeLimit(limit, expect)
@@ -176,9 +198,10 @@ def _find_folder(plan: Plan, trial: Trial, inputs: dict[str, str]) -> Path:
 
 
 def _expect(trial: Trial, results: dict[str, Result]) -> float | None:
-    """Mean seconds of finished runs on the same corpus: those of the same model, or else all of them."""
+    """Mean seconds of finished runs on the same corpus and device: those of the same model, or else all of them."""
+    corpus, device = _part(trial.settings, "corpus"), describe_device()
     same_corpus = [
-        result for result in results.values() if _part(result.settings, "corpus") == _part(trial.settings, "corpus")
+        result for result in results.values() if result.device == device and _part(result.settings, "corpus") == corpus
     ]
     same_model = [result for result in same_corpus if _part(result.settings, "model") == _part(trial.settings, "model")]
     seconds = [result.seconds["whole"] for result in same_model or same_corpus]

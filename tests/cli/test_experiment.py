@@ -20,7 +20,7 @@ def test_dry_run_then_run_then_tables_from_results_alone(tmp_path: Path) -> None
     plan = write_plan(tmp_path)
     listed = exadec("experiment", plan, "--dry-run", "--only", "*adadec*")
     assert listed.stdout == "to do    toy-adadec-seed1    time unknown\n"
-    assert listed.stderr == "0 runs are done, 1 to do.\n"
+    assert listed.stderr == "Runs done: 0. To do: 1.\n"
     assert not (tmp_path / "work").exists()
     assert not (tmp_path / "results").exists()
     done = exadec("experiment", plan)
@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_what_a_second_call_finishes(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, shown = process.communicate(timeout=60)
     assert process.returncode == 130, shown
-    assert "1 runs are left; repeat the command to go on." in shown
+    assert "Runs still to do: 1. Repeat the command to go on." in shown
     assert "Traceback" not in shown
 
 

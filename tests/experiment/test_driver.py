@@ -253,6 +253,24 @@ def test_the_longest_run_comes_first_and_unknown_ones_before_it(tmp_path: Path) 
     ]
 
 
+def test_times_of_another_device_say_nothing_about_this_one(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    plan = load_plan(write_plan(tmp_path))
+    first, _ = list_trials(plan)
+    write_result(Path(plan.results), first.file_name, made_up_result(first, [1.0], device="another"))
+    assert [task.seconds for task in find_state(plan).tasks] == [None, None]
+
+
+@pytest.mark.slow
+def test_a_corpus_that_several_runs_share_is_talked_about_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_task(tmp_path)
+    go_on(load_plan(write_plan(tmp_path, set=["corpus.max_source=4"])))
+    cut = [message for message in caplog.messages if message.startswith("train sources: ")]
+    assert len(cut) == 1
+
+
 def test_a_score_that_is_no_mean_is_refused_before_any_work(tmp_path: Path) -> None:
     write_task(tmp_path)
     plan = load_plan(write_plan(tmp_path, main="bleu"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from exadec.experiment.plan import Trial, describe_settings
-from exadec.experiment.results import Measure, Result, pack
+from exadec.experiment.results import Measure, Result, describe_device, pack
 from support.toys import toy_config, toy_records, write_splits
 
 
@@ -66,7 +66,7 @@ def made_up_result(trial: Trial, values: list[float], **changes: Any) -> Result:
         "best_epoch": 1.0,
         "best_score": 30.0,
         "seconds": {"training": 60.0, "decoding": 5.0, "whole": 90.0},
-        "device": "a device",
+        "device": describe_device(),
         "versions": {"exadec": "1", "torch": "2"},
     }
     return Result(**{**fields, **changes})
