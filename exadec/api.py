@@ -14,6 +14,7 @@ import torch
 
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Sequences
+from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
 from exadec.exemplars.retriever import Found, Retriever
@@ -132,8 +133,9 @@ class Writer:
     ) -> Generation:
         """Say what the source says in the manner of the exemplar. Without one, retrieve it from the training targets.
 
-        With a group, retrieve it only from that group's targets, to write in its house style. `guidance` is for this
-        call and takes the place of `search.guidance`: the higher, the more strictly the exemplar is followed.
+        With a group, retrieve it only from that group's targets, to write in its house style. A model that was trained
+        with `corpus.group_in_source` is told the group, too; a group that it does not know is an error. `guidance` is
+        for this call and takes the place of `search.guidance`: the higher, the more strictly the exemplar is followed.
         """
         return self.write_all([source], [exemplar], n_best, group, guidance)[0]
 
@@ -169,9 +171,10 @@ class Writer:
         found: dict[int, Found] = {}
         if missing and self.run.config.model.reads_exemplars:
             found = dict(zip(missing, self._retriever.find([sources[i] for i in missing], group), strict=True))
+        opening = self._announce(group)
         inputs = []
         for i, (source, exemplar) in enumerate(zip(sources, exemplars, strict=True)):
-            ids, truncated = self._read_source(source, table)
+            ids, truncated = self._read_source(source, opening, table)
             shown, similarity = np.array([NONE]), None
             if exemplar is not None:
                 shown = self._read_given(exemplar, table)
@@ -181,11 +184,20 @@ class Writer:
             inputs.append(_Input(Instance(ids, shown, np.array([], np.int64)), exemplar, similarity, truncated))
         return inputs
 
-    def _read_source(self, source: str, table: PieceTable) -> tuple[np.ndarray, int]:
+    def _announce(self, group: str | None) -> list[str]:
+        """The pieces that tell the model the group, as in the sources it was trained on."""
+        if group is None or not self.run.config.corpus.group_in_source:
+            return []
+        if group not in self.run.facts["groups"]:
+            raise InputError(f"no training record has the group {group!r}.")
+        return self.run.segmenter.segment(announce(group))
+
+    def _read_source(self, source: str, opening: list[str], table: PieceTable) -> tuple[np.ndarray, int]:
         limit = self.run.config.corpus.max_source
         pieces = self.run.segmenter.segment(" ".join(source.split()))
         if not pieces:
             raise InputError("the source is empty.")
+        pieces = opening + pieces
         return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
     def _read_given(self, exemplar: str, table: PieceTable) -> np.ndarray:

@@ -75,6 +75,9 @@ class CorpusConfig:
     """Longer sources are cut to this many pieces (counted and reported)."""
     max_target: int = 100
     """Longer training targets and exemplars are cut to this many pieces (counted and reported)."""
+    group_in_source: bool = False
+    """Tell the model whose voice to write in: the source that it reads begins with the record's group and `|`. A record
+    without a group has neither. Retrieval and scores still use the plain source."""
     wire_seed: int = 1
     """Seed of the generated wire."""
     wire_train: int = 40_000

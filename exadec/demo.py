@@ -14,7 +14,7 @@ from exadec.config import VARIANTS
 from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
-from exadec.settings import load_config
+from exadec.settings import find_config, load_config
 from exadec.training.side_by_side import Job, is_finished, refuse_torchrun, train_side_by_side
 from exadec.training.trainer import refuse_settings
 from exadec.views.progress import Display, RunsDisplay
@@ -61,10 +61,3 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     report = write_report(results, folder / "report.html", swaps)
     console.print(f"Done in {time.monotonic() - started:.0f} s. The report: [bold]{report}[/]")
     return report
-
-
-def find_config(name: str) -> Path:
-    """A configuration that ships with exadec: beside the package in a checkout, inside it when installed."""
-    package = Path(__file__).parent
-    inside = package / "configs" / f"{name}.yaml"
-    return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"

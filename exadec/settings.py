@@ -11,6 +11,13 @@ from pathlib import Path
 from exadec.config import Config
 
 
+def find_config(name: str) -> Path:
+    """A configuration that ships with exadec: beside the package in a checkout, inside it when installed."""
+    package = Path(__file__).parent
+    inside = package / "configs" / f"{name}.yaml"
+    return inside if inside.is_file() else package.parent / "configs" / f"{name}.yaml"
+
+
 def load_config(path: Path, overrides: Sequence[str] | None = None, variant: str | None = None) -> Config:
     """`Config.load`, with its names checked."""
     config = Config.load(path, overrides or (), variant)

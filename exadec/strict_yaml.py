@@ -82,7 +82,7 @@ def require_choice(value: object, choices: Collection[str], key: str) -> None:
     require(isinstance(value, str) and value in choices, key, f"one of {', '.join(choices)}", value)
 
 
-def _build(cls: Any, values: Mapping[str, Any], prefix: str, whole: type) -> Any:
+def _build(cls: Any, values: Mapping[str, Any], prefix: str, whole: Any) -> Any:
     hints = get_type_hints(cls)
     arguments = {}
     for key, value in values.items():
@@ -123,6 +123,18 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
             return None
         (inner,) = [part for part in get_args(hint) if part is not type(None)]
         return _convert(value, inner, name)
+    if is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"`{name}` must be a section with keys below it, but is {value!r} instead.")
+        return _build(hint, value, f"{name}.", hint)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f"`{name}` must be a list, but is {value!r} instead.")
+        return tuple(_convert(item, get_args(hint)[0], name) for item in value)
+    if origin is dict:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise ConfigError(f"`{name}` must be a section of names, but is {value!r} instead.")
+        return {key: _convert(item, get_args(hint)[1], f"{name}.{key}") for key, item in value.items()}
     if origin is Literal:
         require_choice(value, get_args(hint), name)
         return value

@@ -195,3 +195,23 @@ def test_writer_counts_what_it_cuts(writers: dict[str, Writer]) -> None:
     writer = writers["adadec"]
     limit = writer.run.config.corpus.max_source
     assert writer.write("n1 " * (limit + 7), "up n1 k1").truncated == 7
+
+
+@pytest.mark.parametrize("variant", ["seq2seq", "adadec"])
+def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> None:
+    records = [{**record, "group": f"Team {i % 2}"} for i, record in enumerate(toy_records(40, seed=0))]
+    write_splits(tmp_path, records)
+    config = variant_config(tmp_path, variant, epochs=1).replace("corpus", group_in_source=True)
+    writer = load(train(config, tmp_path / "run").folder)
+    corpus, first = open_corpus(writer.run), records[0]
+    source = str(first["source"])
+    read = writer.write(source, group="Team 0").memory
+    assert read == corpus.table.decode(corpus.sources("train")[0].tolist()) == ["Team", "0", "|", *source.split()]
+    assert writer.write(source).memory == source.split()
+    assert writer.write(source, "up n1 k1", group="Team 1").memory[:3] == ["Team", "1", "|"]
+    with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
+        writer.write(source, "up n1 k1", group="Team 7")
+
+
+def test_a_group_is_not_read_by_a_model_that_was_not_told(writers: dict[str, Writer]) -> None:
+    assert writers["seq2seq"].write("n1 k1", group="any").memory == ["n1", "k1"]

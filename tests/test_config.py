@@ -8,7 +8,7 @@ import yaml
 
 from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
 
-CONFIGS = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 
 
 PAPER = [path for path in CONFIGS if path.stem in ("gigaword", "nyt", "wikibio")]

@@ -30,6 +30,7 @@ ORDER = {
     "views": "shows corpora, runs and what a Writer wrote",
     # A server belongs here (`serving`): it answers with what `api` writes and `views` shows.
     # What sits in front of the user.
+    "experiment": "trains what a plan names, side by side, and makes tables and figures of the results",
     "demo": "the whole flow once, with its progress",
     "cli": "the verbs; each calls one public function of the parts above",
 }
@@ -156,7 +157,7 @@ def test_every_package_is_shipped() -> None:
 
 def test_every_other_file_is_shipped() -> None:
     patterns = SETUPTOOLS["package-data"]
-    shipped = set((ROOT.parent / "configs").glob("*.yaml")) if "*.yaml" in patterns["exadec.configs"] else set()
+    shipped = {path for pattern in patterns["exadec.configs"] for path in (ROOT.parent / "configs").glob(pattern)}
     for package in PACKAGES:
         for pattern in [*patterns.get("*", []), *patterns.get(dotted(package / "__init__.py"), [])]:
             shipped |= set(package.glob(pattern))

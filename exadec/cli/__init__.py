@@ -10,6 +10,7 @@ import typer
 
 from exadec.cli.console import MessageHandler, messages, say
 from exadec.cli.data import inspect, prepare, retrieve
+from exadec.cli.experiment import experiment
 from exadec.cli.runs import demo, train
 from exadec.cli.scoring import ScoreCommand, report, score
 from exadec.cli.writing import generate, swap
@@ -23,7 +24,18 @@ app = typer.Typer(
     "To try it: `exadec demo`. To use your own data: write JSONL records with `source` and `target`, copy a file from "
     "configs/, then run `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
 )
-for verb in (demo, prepare, retrieve, train, generate, score, inspect, report, swap):  # the order `--help` shows
+for verb in (
+    demo,
+    prepare,
+    retrieve,
+    train,
+    generate,
+    score,
+    inspect,
+    report,
+    swap,
+    experiment,
+):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)
 
 

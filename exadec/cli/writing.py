@@ -24,7 +24,11 @@ def generate(
         str | None, typer.Option(help="Write in the manner of this text; by default the run's policy picks one.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Retrieve only from this group: an outlet, an author, a product line.")
+        str | None,
+        typer.Option(
+            help="Retrieve only from this group: an outlet, an author, a product line. A model trained with "
+            "corpus.group_in_source is told the group, too."
+        ),
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="Write for this split of the run's corpus instead of stdin.")
@@ -42,8 +46,6 @@ def generate(
     New text gets its exemplar by the policy the run was trained with.
     The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
-    if exemplar is not None and group is not None:
-        raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     if split is not None:
         if exemplar is not None or group is not None:
             raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
@@ -52,6 +54,8 @@ def generate(
     from exadec.api import load
 
     writer = load(run, set_ or [])
+    if exemplar is not None and group is not None and not writer.run.config.corpus.group_in_source:
+        raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     if not 1 <= n_best <= writer.run.config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
     truncated = 0

@@ -17,7 +17,7 @@ import numpy as np
 
 from exadec.config import Config, CorpusConfig
 from exadec.corpus.readers import find_format, read_split
-from exadec.corpus.record import CHUNK, SPLITS, Record, read_records
+from exadec.corpus.record import CHUNK, SPLITS, Record, announce, read_records
 from exadec.corpus.scan import SIDES, Scanner, scan_chunk
 from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter, count_stretches
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile, fingerprints, positions
@@ -103,12 +103,17 @@ class Corpus:
         names: list[str] = json.loads((self.folder / "groups.json").read_bytes())
         return names
 
+    def trained_groups(self) -> list[str]:
+        """The groups of the training records."""
+        numbers = np.unique(self.groups("train"))
+        return [self.group_names[number] for number in numbers[numbers >= 0].tolist()]
+
     def uids(self, split: str) -> np.ndarray:
         """(N,) uint64: fingerprints of the uids."""
         return self._load(f"{split}.uids.npy")
 
     def fingerprints(self, split: str, side: str) -> np.ndarray:
-        """(N,) int64: equal if the model reads the same ids, that is after lower-casing and truncation."""
+        """(N,) int64: equal if the ids are the same after lower-casing and truncation, whatever group is announced."""
         return self._load(f"{split}.{side}.fingerprints.npy")
 
     def contents(self, split: str) -> dict[str, int]:
@@ -148,7 +153,7 @@ def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
 def prepare(config: Config, report: Report = silent) -> Corpus:
     """Make the corpus of a configuration, or open it if it exists and its inputs have not changed."""
     folder = corpus_folder(config)
-    facts: dict[str, Any] = {"config": asdict(config.corpus), "inputs": _input_hashes(config.corpus)}
+    facts: dict[str, Any] = {"config": _describe(config.corpus), "inputs": hash_inputs(config.corpus)}
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key) or _CONTENTS not in read_manifest(folder):
         with rebuild(folder, key, facts) as draft, Workers() as workers:
@@ -164,7 +169,8 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
             scanner.save()
             facts["records"] = {split: counted.pop("records") for split, counted in contents.items()}
             facts[_CONTENTS] = contents
-            facts |= _encode_splits(config.corpus, draft, list(scanner.words), workers, report)
+            announced = [announce(name) for name in scanner.groups] if config.corpus.group_in_source else []
+            facts |= _encode_splits(config.corpus, draft, list(scanner.words), announced, workers, report)
     corpus = Corpus(folder)
     for what, count in corpus.manifest["truncated"].items():
         if count:
@@ -172,7 +178,16 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     return corpus
 
 
-def _input_hashes(config: CorpusConfig) -> dict[str, str]:
+def _describe(config: CorpusConfig) -> dict[str, Any]:
+    """The settings a corpus depends on, without a newer one that is off: corpora made before it existed stay fresh."""
+    described = asdict(config)
+    if not config.group_in_source:
+        del described["group_in_source"]
+    return described
+
+
+def hash_inputs(config: CorpusConfig) -> dict[str, str]:
+    """SHA-256 of each file that a corpus is made from."""
     return {name: hash_file(path) for name, path in find_format(config).inputs(config).items()}
 
 
@@ -181,14 +196,23 @@ def _report_to(report: Report, what: str) -> Callable[[int], None]:
 
 
 def _encode_splits(
-    config: CorpusConfig, folder: Path, words: Sequence[str], workers: Workers, report: Report
+    config: CorpusConfig,
+    folder: Path,
+    words: Sequence[str],
+    announced: Sequence[str],
+    workers: Workers,
+    report: Report,
 ) -> dict[str, Any]:
-    """Learn pieces from the words of the training texts, and write the ids of all texts."""
-    segmenter, vocabulary = _learn_pieces(config, folder, words, workers, report)
+    """Learn pieces from the words of the training texts, and write the ids of all texts.
+
+    `announced` holds what stands before the sources of each group; it is empty if groups are not announced.
+    """
+    segmenter, vocabulary = _learn_pieces(config, folder, words, announced, workers, report)
     segmenter.save(folder)
     vocabulary.save(folder / "vocabulary.json")
     table = PieceTable(vocabulary)
     pieces_of = encode_words(segmenter, table, words)
+    openings = encode_words(segmenter, table, announced)
     truncated: dict[str, int] = {}
     pieces: dict[str, int] = {}
     for split in SPLITS:
@@ -201,10 +225,12 @@ def _encode_splits(
             ):
                 for begin, end in texts.blocks():
                     ids, lengths = texts.expand(pieces_of, begin, end)
+                    seen.append(fingerprints(*_fit(ids, lengths, limit)))
+                    if announced and side == "source":
+                        groups = np.load(folder / f"{split}.groups.npy", mmap_mode="r")[begin:end]
+                        ids, lengths = _prepend(openings, groups, ids, lengths)
                     truncated[name] += int((lengths > limit).sum())
-                    ids, lengths = _fit(ids, lengths, limit)
-                    file.append(ids, lengths)
-                    seen.append(fingerprints(ids, lengths))
+                    file.append(*_fit(ids, lengths, limit))
                     report(f"encoding {split} {side}s", end, len(texts))
             pieces[name] = file.ids.size
     (folder / "unknown.json").write_text(json.dumps(table.unknown, ensure_ascii=False), encoding="utf-8")
@@ -216,7 +242,12 @@ def _encode_splits(
 
 
 def _learn_pieces(
-    config: CorpusConfig, folder: Path, words: Sequence[str], workers: Workers, report: Report
+    config: CorpusConfig,
+    folder: Path,
+    words: Sequence[str],
+    announced: Sequence[str],
+    workers: Workers,
+    report: Report,
 ) -> tuple[Segmenter, Vocabulary]:
     """Source and target share one vocabulary, because they share one embedding table (section 4.1)."""
     counts = np.zeros(len(words), np.int64)
@@ -230,6 +261,11 @@ def _learn_pieces(
     for number, counted in enumerate(workers.map(_count_parts, tasks)):
         parts.update(counted)
         report("learning pieces from words", min((number + 1) * CHUNK, known), known)
+    if announced:
+        groups = np.load(folder / "train.groups.npy")
+        times = np.bincount(groups[groups >= 0], minlength=len(announced))
+        openings = [(word, int(n)) for text, n in zip(announced, times, strict=True) if n for word in text.split()]
+        parts.update(_count_parts(([word for word, _ in openings], [n for _, n in openings], config)))
     if config.segmentation == "bpe":
         bpe = BpeSegmenter.learn_from_counts(parts, config.vocabulary_size - len(SPECIALS), config.lower_case)
         return bpe, Vocabulary(bpe.pieces())
@@ -257,6 +293,16 @@ def encode_words(segmenter: Segmenter, table: PieceTable, words: Sequence[str]) 
             ids.extend(pieces)
             ends.append(len(ids))
     return Sequences(np.array(ids, np.int32), np.array(ends, np.int64))
+
+
+def _prepend(
+    openings: Sequences, groups: np.ndarray, ids: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Put each text's opening before it: that of its group, or none for a group of -1."""
+    starts, told = np.cumsum(lengths) - lengths, groups[groups >= 0]
+    added = np.where(groups >= 0, openings.lengths[groups], 0)
+    pieces, _ = Sequences(told, np.arange(len(told) + 1)).expand(openings, 0, len(told))
+    return np.insert(ids, np.repeat(starts, added), pieces), lengths + added
 
 
 def _fit(ids: np.ndarray, lengths: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:

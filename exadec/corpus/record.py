@@ -55,6 +55,11 @@ def linearize(table: Iterable[tuple[str, str]]) -> str:
     return " | ".join(f"{attribute} : {value}" for attribute, value in table)
 
 
+def announce(group: str) -> str:
+    """What the model reads before a source of this group if `corpus.group_in_source` is set: `The Oak Gazette |`."""
+    return f"{' '.join(group.split())} |"
+
+
 def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
     """Stream the records of a file; the error for a bad line has its number.
 

@@ -36,7 +36,8 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version; the groups
+    of the training records, if the model is told the group."""
     vocabulary: Vocabulary
     segmenter: Segmenter
 
@@ -68,6 +69,8 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
         "torch": torch.__version__,
         **facts,
     }
+    if config.corpus.group_in_source:
+        facts["groups"] = corpus.trained_groups()
     (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     (folder / METRICS).touch()
     return open_run(folder)

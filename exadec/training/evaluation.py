@@ -22,6 +22,7 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
 from exadec.textmetrics import Score, mean_score
+from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import open_corpus, open_run
 
 
@@ -82,6 +83,19 @@ def decode_split(
             )
         )
     return outputs
+
+
+def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score]:
+    """`score_all` for outputs, with all that they hold."""
+    tables = [output.table for output in outputs if output.table is not None]
+    return score_all(
+        names,
+        [output.text for output in outputs],
+        [output.references for output in outputs],
+        tables if len(tables) == len(outputs) else None,
+        sources=[output.source for output in outputs],
+        exemplars=[output.exemplar for output in outputs],
+    )
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ In: jobs, each a configuration and a run folder. Out: their runs, bit for bit th
 import logging
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -43,6 +44,9 @@ class Job:
     folder: Path
     evaluate: bool = False
     """Whether to decode the test set after training."""
+    then: Callable[[Path], None] | None = None
+    """Called with the run's folder at the end, in the run's process, so it must be picklable. A job that has it is
+    never skipped as finished."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,26 @@ class Job:
 
 Observer = Callable[[Job, RunEvent], None]
 """Called with each job's events: `Waiting`, those of training, and finally `Finished`, `Failed` or `InterruptedRun`."""
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """How long runs may take together."""
+
+    end: float | None = None
+    """The moment, on the clock of `time.monotonic`, at which runs are interrupted; None for no limit."""
+    expect: Callable[[Job], float] = lambda job: 0.0
+    """The seconds that a job is expected to take. One that would not finish in time is not started."""
+
+    def allows(self, job: Job) -> bool:
+        return self.end is None or time.monotonic() + self.expect(job) < self.end
+
+    def seconds_left(self) -> float | None:
+        """None for no limit."""
+        return None if self.end is None else max(0.0, self.end - time.monotonic())
+
+
+UNLIMITED = TimeLimit()
 
 
 def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
@@ -72,31 +96,39 @@ def train_side_by_side(
     force: bool = False,
     observe: Observer = lambda job, event: None,
     report: Report = silent,
+    limit: TimeLimit = UNLIMITED,
 ) -> list[Job]:
     """Train each job in its own process, `at_once` at a time, and return those that failed.
 
     By default there are as many processes as cores, or four on a GPU. With `resume`, finished runs are skipped,
-    interrupted ones continue, and missing ones start. After Ctrl-C, current runs finish their step, no other run
-    starts, and `Interrupted` is raised.
+    interrupted ones continue, and missing ones start. After Ctrl-C, or when the time is up, current runs finish their
+    step, no other run starts, and `Interrupted` is raised.
     """
     _refuse_impossible(jobs, at_once, replace=resume or force)
     waiting = _find_unfinished(jobs, resume, observe, report)
-    cores, on_gpu = os.cpu_count() or 1, pick_device().type == "cuda"
     # Count all jobs, not only unfinished ones: with another number of threads, a resumed run would round differently.
-    at_once = at_once or max(1, min(AT_ONCE_ON_A_GPU if on_gpu else cores, len(jobs)))
-    threads = max(1, cores // at_once)
+    at_once = at_once or choose_at_once(len(jobs))
+    threads = max(1, (os.cpu_count() or 1) // at_once)
+    on_gpu = pick_device().type == "cuda"
     failed, told = list[Job](), set[str]()
     running: dict[Connection, tuple[Job, BaseProcess]] = {}
     sharing = shared_card() if on_gpu and at_once > 1 and len(waiting) > 1 else nullcontext()
     with sharing, deferred_interrupt() as interrupted, _terminating(running):
         while True:
             while waiting and len(running) < at_once and not interrupted.is_set():
-                job = waiting.pop(0)
+                job = next((job for job in waiting if limit.allows(job)), None)
+                if job is None:
+                    break
+                waiting.remove(job)
                 channel, process = _start(job, resume, force, threads)
                 running[channel] = job, process
             if not running:
                 break
-            ready = wait(list(running))
+            ready = wait(list(running), None if interrupted.is_set() else limit.seconds_left())
+            if not ready and not interrupted.is_set():  # the time is up
+                interrupted.set()
+                for _, process in running.values():
+                    _interrupt(process)
             for channel in [channel for channel in running if channel in ready]:
                 job, process = running[channel]
                 event = _receive(channel, process)
@@ -117,6 +149,11 @@ def train_side_by_side(
     if interrupted.is_set():
         raise Interrupted
     return failed
+
+
+def choose_at_once(jobs: int) -> int:
+    """How many of these runs to train at a time: one per core, or four on a GPU."""
+    return max(1, min(AT_ONCE_ON_A_GPU if pick_device().type == "cuda" else os.cpu_count() or 1, jobs))
 
 
 def refuse_torchrun() -> None:
@@ -146,7 +183,7 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
         inputs = (job.config.folder, job.config.corpus, job.config.exemplars)
         if inputs not in hashes:
             hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
-        if resume and is_finished(job, hashes[inputs]):
+        if resume and job.then is None and is_finished(job, hashes[inputs]):
             observe(job, Finished())
         else:
             observe(job, Waiting())
@@ -163,6 +200,15 @@ def is_finished(job: Job, exemplars: str) -> bool:
         return False
     position = read_notes(job.folder / LAST)["position"]
     return bool(position["done"]) or position["epoch"] >= job.config.training.epochs
+
+
+def _interrupt(process: BaseProcess) -> None:
+    """As Ctrl-C does; on Windows, where a process cannot send it to another, the run falls back to its checkpoint."""
+    if process.pid is not None and process.is_alive():
+        if hasattr(signal, "pthread_sigmask"):
+            os.kill(process.pid, signal.SIGINT)
+        else:
+            process.terminate()
 
 
 @contextmanager
@@ -222,6 +268,8 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
         if job.evaluate:
             evaluate(job.folder)
+        if job.then is not None:
+            job.then(job.folder)
         channel.send(Finished())
     except (Interrupted, KeyboardInterrupt):
         channel.send(InterruptedRun())

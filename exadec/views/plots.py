@@ -204,6 +204,35 @@ def plot_manner(results: Results) -> str:
         return _render(figure, "manner", "How often texts have a trait that their exemplar has")
 
 
+@dataclass(frozen=True)
+class DrawnDifference:
+    """A model against its baseline, for `plot_differences`."""
+
+    label: str
+    variant: str
+    value: float
+    low: float
+    """Lower end of the interval."""
+    high: float
+
+
+def plot_differences(rows: Sequence[DrawnDifference], measure: str) -> str:
+    """Differences to a baseline as dots with intervals, one row each, in their order from the top."""
+    # A figure in a file has no page behind it, so its background is white.
+    with matplotlib.rc_context({**_STYLE, "figure.facecolor": "white", "axes.grid.axis": "x"}):
+        figure = Figure(figsize=(9.6, 1.1 + 0.32 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        axes.axvline(0, color=_AXIS, linewidth=1)
+        for place, row in enumerate(rows):
+            colour = _VARIANT_COLOURS[row.variant]
+            axes.plot([row.low, row.high], [place, place], color=colour)
+            axes.plot(row.value, place, "o", color=colour, markersize=6)
+        axes.set_yticks(range(len(rows)), [row.label for row in rows])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_xlabel(f"{measure} minus that of the baseline, with 95% interval")
+        return _render(figure, "differences", f"{measure} against the baseline")
+
+
 def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:
     """Histograms side by side. This is hand-written SVG: each bar has a tooltip, which matplotlib cannot make."""
     width, height, gap = 691, 150, 24

@@ -75,7 +75,7 @@ class RunsDisplay(Display):
         if isinstance(event, Started):
             self.progress.start_task(task)
         elif isinstance(event, Finished):
-            note = "trained, test set written" if job.evaluate else "trained"
+            note = "trained, test set written" if job.evaluate or job.then else "trained"
             self.progress.update(task, completed=1.0, note=note)
         elif isinstance(event, Failed):
             self.progress.update(task, note="failed")

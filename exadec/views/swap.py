@@ -62,9 +62,10 @@ def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
     swaps = []
     for record in records[:count]:
         pool = [pool[i] for i in random.permutation(len(pool))]
-        retrieved = writer.write(record.source)
+        group = record.group if record.group in writer.run.facts.get("groups", []) else None
+        retrieved = writer.write(record.source, group=group)
         others = _pick_exemplars(pool, record, retrieved.exemplar, styles)
-        generations = [retrieved, *(writer.write(record.source, exemplar) for exemplar in others)]
+        generations = [retrieved, *(writer.write(record.source, exemplar, group=group) for exemplar in others)]
         swaps.append(Swap(record.source, generations, styles))
     return swaps
 

@@ -2,17 +2,23 @@
 
 import json
 import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import exadec.corpus.record as recording
 import exadec.corpus.workers as working
 from exadec.config import Config, ConfigError
-from exadec.corpus.prepare import Corpus, prepare
+from exadec.corpus.prepare import Corpus, _prepend, prepare
 from exadec.corpus.record import fingerprint
+from exadec.corpus.sequences import Sequences
+from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
 from support.toys import TWO_RECORDS, config_for, write_splits
 
 
@@ -97,3 +103,68 @@ def test_missing_inputs_are_named(tmp_path: Path) -> None:
         prepare(Config.from_dict({"folder": str(tmp_path)}))
     with pytest.raises(InputError, match=r"train.jsonl: no such file \(named by `corpus.train`\)"):
         prepare(config_for(tmp_path))
+
+
+TOLD: list[dict[str, object]] = [
+    {"source": "the cat sat on the mat", "target": "cat sits", "group": "The  Oak Gazette"},
+    {"source": "the mat sat on the cat", "target": "mat sits"},
+    {"source": "the cat sat on a hat", "target": "hat", "group": "elm"},
+]
+
+
+@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 30}, {"vocabulary_size": 300}])
+def test_told_model_reads_the_group_before_the_source_and_nothing_else_changes(
+    tmp_path: Path, corpus: dict[str, object]
+) -> None:
+    write_splits(tmp_path, TOLD)
+    config = config_for(tmp_path, **corpus)
+    plain, told = (
+        prepare(replace(config, folder=str(tmp_path / name)).replace("corpus", group_in_source=name == "told"))
+        for name in ("plain", "told")
+    )
+    for split in ("train", "valid", "test"):
+        openings = ["The Oak Gazette | ", "", "elm | "]
+        read = [told.text(told.sources(split)[i]) for i in range(3)]
+        assert read == [f"{opening}{record['source']}" for opening, record in zip(openings, TOLD, strict=True)]
+        assert list(told.records(split)) == list(plain.records(split))
+        for side in ("source", "target"):
+            np.testing.assert_array_equal(told.words(split, side).ids, plain.words(split, side).ids)
+        sources = told.fingerprints(split, "source")
+        np.testing.assert_array_equal(
+            sources[:, None] == sources, np.equal.outer(*[plain.fingerprints(split, "source")] * 2)
+        )
+        np.testing.assert_array_equal(retrieve(told).indices(split), retrieve(plain).indices(split))
+    assert told.word_list() == plain.word_list()
+    assert told.hash != plain.hash
+    assert told.trained_groups() == ["The  Oak Gazette", "elm"]
+    if corpus.get("segmentation") == "words":
+        assert {"Gazette", "elm", "|"} <= set(told.vocabulary.pieces) - set(plain.vocabulary.pieces)
+
+
+def test_setting_that_is_off_leaves_earlier_corpora_fresh(tmp_path: Path) -> None:
+    write_splits(tmp_path, TOLD)
+    manifest = prepare(config_for(tmp_path, segmentation="words")).manifest
+    described = asdict(config_for(tmp_path, segmentation="words").corpus)
+    del described["group_in_source"]  # as before the setting existed
+    assert manifest["key"] == hash_value({"format": 1, "config": described, "inputs": manifest["inputs"]})
+
+
+def test_announced_group_counts_towards_the_limit(tmp_path: Path) -> None:
+    write_splits(tmp_path, TOLD)
+    told = prepare(config_for(tmp_path, segmentation="words", max_source=6, group_in_source=True))
+    assert told.manifest["truncated"]["train sources"] == 2  # the second has no group, and six words
+    assert [len(told.sources("train")[i]) for i in range(3)] == [6, 6, 6]
+    assert told.text(told.sources("train")[0]) == "The Oak Gazette | the cat"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(-1, 3), st.lists(st.integers(9, 15), min_size=1, max_size=4)), min_size=1))
+def test_openings_come_before_their_texts(rows: list[tuple[int, list[int]]]) -> None:
+    openings = [[0], [1, 2], [3, 4, 5], [6]]
+    parts = Sequences(np.array([0, 1, 2, 3, 4, 5, 6], np.int32), np.array([0, 1, 3, 6, 7]))
+    ids = np.array([number for _, text in rows for number in text], np.int32)
+    lengths = np.array([len(text) for _, text in rows])
+    found, found_lengths = _prepend(parts, np.array([group for group, _ in rows]), ids, lengths)
+    expected = [(openings[group] if group >= 0 else []) + text for group, text in rows]
+    assert found.tolist() == [number for text in expected for number in text]
+    assert found_lengths.tolist() == [len(text) for text in expected]

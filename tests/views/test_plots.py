@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
-from exadec.views.plots import bin_by_similarity, plot_learning_curves, plot_manner, spread_apart
+from exadec.views.plots import (
+    DrawnDifference,
+    bin_by_similarity,
+    plot_differences,
+    plot_learning_curves,
+    plot_manner,
+    spread_apart,
+)
 from exadec.views.results import Results, compare_runs
 
 
@@ -55,3 +63,15 @@ def test_manner_is_drawn_for_each_trait_that_an_exemplar_has(results: Results) -
     assert not any(f">{trait}</text>" in drawn for trait in unseen)
     for column in results.manner:
         assert f">{column.name}</text>" in drawn
+
+
+def test_differences_are_drawn_in_order_and_the_same_every_time() -> None:
+    rows = [DrawnDifference("AdaDec, a < b", "adadec", 2.0, 1.0, 3.0), DrawnDifference("AttExp", "attexp", -1, -2, 0.5)]
+    drawn = plot_differences(rows, "ROUGE-L")
+    assert drawn == plot_differences(rows, "ROUGE-L")
+    texts = [
+        "".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert texts.index("AdaDec, a < b") < texts.index("AttExp")
+    assert "ROUGE-L minus that of the baseline, with 95% interval" in texts
+    assert plot_differences(rows[::-1], "ROUGE-L") != drawn

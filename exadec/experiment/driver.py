@@ -1,0 +1,262 @@
+"""The driver: works out what a plan still lacks, and does it.
+
+In: a `Plan`. Out: result files, as soon as each run is finished. Started again, it goes on where it stopped.
+"""
+
+import fnmatch
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from exadec.config import CorpusConfig
+from exadec.corpus.prepare import Report, hash_inputs, prepare, silent
+from exadec.corpus.stage import hash_file, hash_value
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import retrieve
+from exadec.experiment.plan import Plan, Trial, list_trials
+from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
+from exadec.textmetrics import MeanScore
+from exadec.textmetrics.metrics import METRICS
+from exadec.training.checkpoint import LAST, read_notes
+from exadec.training.evaluation import Output, score_outputs
+from exadec.training.events import Failed, RunEvent
+from exadec.training.side_by_side import Job, TimeLimit, choose_at_once, train_side_by_side
+from exadec.training.trainer import Interrupted, refuse_settings
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of the plan, with all searches that decode it."""
+
+    trials: tuple[Trial, ...]
+    inputs: dict[str, str]
+    """SHA-256 of each file that the run depends on."""
+    folder: Path
+    missing: tuple[Trial, ...]
+    """Those without a result on these inputs."""
+    seconds: float | None
+    """Expected; None if no run of the same corpus has finished on this device."""
+
+    @property
+    def name(self) -> str:
+        return self.trials[0].name
+
+
+@dataclass(frozen=True)
+class State:
+    """Where an experiment stands."""
+
+    tasks: list[Task]
+    problems: dict[str, str]
+    """Runs that cannot be trained here: name -> reason."""
+
+    @property
+    def done(self) -> list[Task]:
+        return [task for task in self.tasks if not task.missing]
+
+    @property
+    def to_do(self) -> list[Task]:
+        """The longest first, so that none is left alone at the end; unknown ones before them."""
+        return sorted((task for task in self.tasks if task.missing), key=lambda task: -_or_infinite(task.seconds))
+
+
+@dataclass
+class Outcome:
+    """What a call of `run_plan` has done."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+    """Name -> message."""
+    left: list[str] = field(default_factory=list)
+    """Runs that wait for more time."""
+    interrupted: bool = False
+    """By Ctrl-C, not by the time limit."""
+
+
+def find_state(plan: Plan, only: str | None = None) -> State:
+    """Compare a plan with its results. `only` is a pattern for names of runs, such as `news-*`."""
+    results = read_results(Path(plan.results))
+    hashes: dict[CorpusConfig, dict[str, str]] = {}
+    tasks: list[Task] = []
+    problems: dict[str, str] = {}
+    groups: dict[str, list[Trial]] = {}
+    for trial in list_trials(plan):
+        groups.setdefault(hash_value(trial.settings), []).append(trial)
+    for trials in groups.values():
+        name, config = trials[0].name, trials[0].config
+        if only is not None and not fnmatch.fnmatchcase(name, only):
+            continue
+        try:
+            if config.corpus not in hashes:
+                hashes[config.corpus] = hash_inputs(config.corpus)
+            inputs = hashes[config.corpus] | _hash_further(trials[0])
+        except (InputError, OSError) as error:
+            problems[name] = str(error)
+            continue
+        missing = tuple(
+            trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan.scores, plan.main)
+        )
+        folder = _find_folder(plan, trials[0], inputs)
+        tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results)))
+    return State(tasks, problems)
+
+
+@contextmanager
+def _saying_once() -> Iterator[None]:
+    """Log each message about a corpus once, though it is checked for every run."""
+    said: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        was_said = text in said
+        said.add(text)
+        return not was_said
+
+    logger = logging.getLogger(prepare.__module__)
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
+
+
+@_saying_once()
+def run_plan(
+    plan: Plan,
+    state: State,
+    minutes: float | None = None,
+    at_once: int | None = None,
+    drop_runs: bool = False,
+    observe: Callable[[Job, RunEvent], None] = lambda job, event: None,
+    report: Report = silent,
+) -> Outcome:
+    """Train, decode and score what is missing. A run that fails does not stop the others.
+
+    With `minutes`, runs that are not expected to finish in time are not started, and those that are not finished by
+    then are interrupted; they go on in the next call.
+    """
+    limit = None if minutes is None else time.monotonic() + 60 * minutes
+    outcome = Outcome(failed=dict(state.problems))
+    _refuse_main(plan.main)
+    tasks = {task.folder: task for task in state.to_do if not _rescore(plan, task)}
+    ready = [task for task in tasks.values() if _prepare(task, plan.scores, outcome, report)]
+    jobs = [
+        Job(
+            task.trials[0].config,
+            task.folder,
+            then=Measuring(task.missing, plan.scores, plan.main, task.inputs, Path(plan.results), drop_runs),
+        )
+        for task in ready
+    ]
+
+    def follow(job: Job, event: RunEvent) -> None:
+        if isinstance(event, Failed):
+            outcome.failed[tasks[job.folder].name] = event.message
+        observe(job, event)
+
+    def expect(job: Job) -> float:
+        return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
+
+    # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
+    at_once = at_once or choose_at_once(len(list_trials(plan)))
+    try:
+        if jobs:
+            time_limit = TimeLimit(limit, expect)
+            train_side_by_side(jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit)
+    except Interrupted:
+        outcome.interrupted = limit is None or time.monotonic() < limit
+    results = read_results(Path(plan.results))
+    for task in tasks.values():
+        known = all(_is_known(results.get(trial.key), task.inputs, plan.scores, plan.main) for trial in task.trials)
+        if not known and task.name not in outcome.failed:
+            outcome.left.append(task.name)
+    return outcome
+
+
+def _is_known(result: Result | None, inputs: dict[str, str], metrics: Sequence[str], main: str) -> bool:
+    return _is_same_run(result, inputs) and set(metrics) <= set(result.scores) and result.main == main  # type: ignore[union-attr]
+
+
+def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
+    return result is not None and result.inputs == inputs
+
+
+def _hash_further(trial: Trial) -> dict[str, str]:
+    """Files that a run depends on, in addition to its corpus."""
+    named = {"given": trial.config.exemplars.given, "glove": trial.config.model.glove}
+    return {name: hash_file(Path(path)) for name, path in named.items() if path is not None}
+
+
+def _find_folder(plan: Plan, trial: Trial, inputs: dict[str, str]) -> Path:
+    """The run's folder. Its name ends with a hash, by which it is found even if the plan now has other names."""
+    runs, identity = Path(plan.folder) / "runs", hash_value({"settings": trial.settings, "inputs": inputs})[:8]
+    found = sorted(runs.glob(f"*-{identity}"))
+    return found[0] if found else runs / f"{trial.name}-{identity}"
+
+
+def _expect(trial: Trial, results: dict[str, Result]) -> float | None:
+    """Mean seconds of finished runs on the same corpus and device: those of the same model, or else all of them."""
+    corpus, device = _part(trial.settings, "corpus"), describe_device()
+    same_corpus = [
+        result for result in results.values() if result.device == device and _part(result.settings, "corpus") == corpus
+    ]
+    same_model = [result for result in same_corpus if _part(result.settings, "model") == _part(trial.settings, "model")]
+    seconds = [result.seconds["whole"] for result in same_model or same_corpus]
+    return sum(seconds) / len(seconds) if seconds else None
+
+
+def _part(settings: dict[str, object], section: str) -> dict[str, object]:
+    return {name: value for name, value in settings.items() if name.startswith(f"{section}.")}
+
+
+def _or_infinite(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds
+
+
+def _seconds_done(folder: Path) -> float:
+    """Training time of an interrupted run."""
+    if not (folder / LAST).is_file():
+        return 0.0
+    seconds: float = read_notes(folder / LAST)["position"]["seconds"]
+    return seconds
+
+
+def _refuse_main(main: str) -> None:
+    """Refuse a score that is no mean over instances before hours of training, by scoring one text."""
+    one = Output(uid="", source="a", exemplar="a", similarity=1.0, references=("a",), text="a", score=0.0)
+    (score,) = score_outputs([main], [replace(one, table=(("a", "a"),))])
+    if not isinstance(score, MeanScore):
+        raise InputError(f"`main` must be a mean over instances, but `{main}` is not; take another metric.")
+
+
+def _rescore(plan: Plan, task: Task) -> bool:
+    """If only metrics are missing, compute them from outputs; returns whether nothing else is missing."""
+    results = read_results(Path(plan.results))
+    for trial in task.missing:
+        result = results.get(trial.key)
+        if result is None or not _is_same_run(result, task.inputs):
+            return False
+        again = rescore(result, trial, task.folder, plan.scores, plan.main)
+        if again is None:
+            return False
+        write_result(Path(plan.results), trial.file_name, again)
+    return True
+
+
+def _prepare(task: Task, metrics: Sequence[str], outcome: Outcome, report: Report) -> bool:
+    """Make corpus and exemplars of a run, so that an error in one corpus does not stop runs on others."""
+    config = task.trials[0].config
+    try:
+        refuse_settings(config)
+        corpus = prepare(config, report)
+        for metric in metrics:
+            if "tables" in METRICS[metric].needs and corpus.contents("test")["tables"] < corpus.size("test"):
+                raise InputError(f"`{metric}` needs tables, but not every test record has one.")
+        retrieve(corpus, config.exemplars, report)
+    except (InputError, OSError) as error:
+        outcome.failed[task.name] = str(error)
+        return False
+    return True

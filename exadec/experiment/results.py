@@ -1,0 +1,239 @@
+"""Results on disk: one small JSON file for each run and search.
+
+In: a finished run. Out: a `Result` with all that tables and figures need, so that neither corpus nor run is needed.
+"""
+
+import base64
+import json
+import platform
+import subprocess
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from exadec.corpus.readers import known_styles
+from exadec.corpus.stage import hash_value
+from exadec.errors import InputError
+from exadec.exemplars.retrieve import open_trained_exemplars
+from exadec.experiment.plan import DEFAULT, Trial
+from exadec.files import replacing
+from exadec.model.seq2seq import count_parameters
+from exadec.textmetrics import MeanScore, Score, confidence_interval
+from exadec.textmetrics.scores import FloatArray, package_version
+from exadec.training.checkpoint import BEST, LAST, Run, open_corpus, open_run
+from exadec.training.evaluation import (
+    Output,
+    decode_split,
+    mean_surprise,
+    outputs_path,
+    read_outputs,
+    score_outputs,
+    score_style,
+    write_outputs,
+)
+from exadec.training.events import Evaluated
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A score, and the recipe that made it."""
+
+    heading: str
+    value: float
+    low: float
+    """Lower end of the 95% bootstrap interval over instances."""
+    high: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known about one run, decoded with one search."""
+
+    name: str
+    search: str
+    key: str
+    """`Trial.key`"""
+    inputs: dict[str, str]
+    """SHA-256 of each file that the run depends on."""
+    settings: dict[str, Any]
+    """Those that differ from the defaults."""
+    instances: int
+    """Of the test set."""
+    references: str
+    """A hash of the test set's uids and references: results with the same one can be compared instance by instance."""
+    scores: dict[str, Measure]
+    """By the metric's name; `style` is there if the corpus has known styles."""
+    main: str
+    """The metric of `per_instance`."""
+    per_instance: str
+    """Its value for each instance, see `pack`."""
+    surprise: dict[str, float]
+    """-log p per target piece in nats, for each split."""
+    parameters: int
+    """Trainable parameters."""
+    best_epoch: float
+    """At which the development score was best."""
+    best_score: float
+    seconds: dict[str, float]
+    """`training`: without decoding. `whole`: with decoding of development and test sets, for estimates."""
+    device: str
+    versions: dict[str, str]
+
+    def main_values(self) -> FloatArray:
+        """(N,) the main score of each instance."""
+        return unpack(self.per_instance)
+
+
+def pack(values: Sequence[float] | FloatArray) -> str:
+    """Scores from 0 to 655 as hundredths in 16 bits each, little-endian, zlib, base64."""
+    hundredths = np.rint(np.asarray(values, np.float64) * 100)
+    if not ((hundredths >= 0) & (hundredths < 1 << 16)).all():
+        raise ValueError("scores to pack must be from 0 to 655.35.")
+    return base64.b64encode(zlib.compress(hundredths.astype("<u2").tobytes(), 9)).decode("ascii")
+
+
+def unpack(packed: str) -> FloatArray:
+    """The values of `pack`, rounded to hundredths."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<u2") / 100
+
+
+def write_result(folder: Path, file_name: str, result: Result) -> None:
+    """Write a result; it replaces earlier ones of the same key, whatever their name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"format": FORMAT, **asdict(result)}, indent=1, ensure_ascii=False) + "\n"
+    with replacing(folder / file_name) as draft:
+        draft.write_text(text, encoding="utf-8")
+    for path in folder.glob(f"*-{result.key[:8]}.json"):
+        if path.name != file_name:
+            path.unlink()
+
+
+def read_results(folder: Path) -> dict[str, Result]:
+    """All results of a folder, by key."""
+    results = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            row = json.loads(path.read_text(encoding="utf-8"))
+            if row.pop("format") != FORMAT:
+                raise InputError(f"{path}: written by another version of exadec; move it away and run it again.")
+            scores = {name: Measure(**measure) for name, measure in row.pop("scores").items()}
+            result = Result(scores=scores, **row)
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
+            raise InputError(f"{path}: not a result of an experiment; move it to another folder.") from None
+        results[result.key] = result
+    return results
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What to do in the process of a run once it is trained: decode, score, write results. Can be pickled."""
+
+    trials: tuple[Trial, ...]
+    """Of the same run, with different searches."""
+    metrics: tuple[str, ...]
+    main: str
+    inputs: Mapping[str, str]
+    results: Path
+    drop_weights: bool
+
+    def __call__(self, folder: Path) -> None:
+        run = open_run(folder)
+        corpus = open_corpus(run)
+        exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
+        model = run.load_model()
+        started = time.monotonic()
+        surprise = {split: round(mean_surprise(model, corpus, exemplars, split), 6) for split in ("valid", "test")}
+        measuring = time.monotonic() - started
+        events = [event for event in run.metrics() if isinstance(event, Evaluated)]
+        best = max(events, key=lambda event: event.value)
+        trained = max(event.seconds for event in run.metrics())
+        for trial in self.trials:
+            started = time.monotonic()
+            outputs = decode_split(model, corpus, exemplars, "test", trial.search)
+            write_outputs(trial_outputs(folder, trial), outputs)
+            decoding = time.monotonic() - started
+            # The development set was decoded after each evaluation, in about as much time per instance.
+            share = min(run.config.training.evaluation_size, corpus.size("valid")) / corpus.size("test")
+            whole = trained + measuring + decoding * (1 + len(events) * share)
+            result = Result(
+                name=trial.name,
+                search=trial.search_name,
+                key=trial.key,
+                inputs=dict(self.inputs),
+                settings=trial.settings,
+                instances=len(outputs),
+                references=hash_value([[output.uid, *output.references] for output in outputs]),
+                surprise=surprise,
+                parameters=count_parameters(model)["all"],
+                best_epoch=best.epoch,
+                best_score=best.value,
+                seconds={"training": round(trained, 1), "decoding": round(decoding, 1), "whole": round(whole, 1)},
+                device=describe_device(),
+                versions=find_versions(),
+                **_score(run, outputs, self.metrics, self.main),
+            )
+            write_result(self.results, trial.file_name, result)
+        if self.drop_weights:
+            for name in (BEST, LAST):
+                (folder / name).unlink(missing_ok=True)
+
+
+def trial_outputs(folder: Path, trial: Trial) -> Path:
+    """Where a run keeps a trial's outputs. Those of the default search are where `exadec report` looks for them."""
+    name = "test" if trial.search_name == DEFAULT else f"test.{trial.search_name}-{trial.key[:8]}"
+    return outputs_path(folder, name)
+
+
+def rescore(result: Result, trial: Trial, run_folder: Path, metrics: Sequence[str], main: str) -> Result | None:
+    """The same result with other metrics, from the outputs that the run keeps; None if it keeps none."""
+    path = trial_outputs(run_folder, trial)
+    if not path.is_file():
+        return None
+    return replace(result, **_score(open_run(run_folder), read_outputs(path), metrics, main))
+
+
+def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: str) -> dict[str, Any]:
+    """The fields of a result that depend on metrics."""
+    scores: dict[str, Score] = dict(zip(metrics, score_outputs(metrics, outputs), strict=True))
+    styles = known_styles(run.config.corpus)
+    if styles is not None:
+        scores["style"] = score_style(outputs, styles)
+    compared = scores[main]
+    if not isinstance(compared, MeanScore):
+        raise InputError(f"`main` must be a mean over instances, but `{main}` is not; take another metric.")
+    measures = {name: _measure(score) for name, score in scores.items()}
+    return {"scores": measures, "main": main, "per_instance": pack(compared.per_instance)}
+
+
+def _measure(score: Score) -> Measure:
+    low, high = confidence_interval(score)
+    return Measure(score.name, round(score.value, 4), round(low, 4), round(high, 4), score.signature)
+
+
+def describe_device() -> str:
+    """The GPU's name, or the processor's type."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})"
+
+
+def find_versions() -> dict[str, str]:
+    """Of exadec and torch, and of the code if it is a checkout."""
+    versions = {"exadec": package_version(), "torch": torch.__version__}
+    package = Path(__file__).parent
+    try:
+        # A file that git does not track was installed into somebody else's repository.
+        subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=package, capture_output=True, check=True)
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=package, capture_output=True, check=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return versions
+    return {**versions, "code": described.stdout.strip()}

@@ -1,0 +1,249 @@
+"""Tables and figures of an experiment.
+
+In: a `Plan` and its results. Out: a Markdown page with a table for each of the plan's, and a figure beside each.
+
+The same results give the same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+
+from exadec.errors import InputError
+from exadec.experiment.intervals import RESAMPLES, Difference, compare_over_seeds
+from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
+from exadec.experiment.results import Measure, Result, read_results
+from exadec.files import replacing
+from exadec.textmetrics.metrics import METRICS
+from exadec.views.plots import DrawnDifference, plot_differences
+from exadec.views.results import VARIANT_NAMES, heading
+
+PAGE = "tables.md"
+_HEADINGS = {"corpus": "Corpus", "preset": "Preset", "variant": "Model", "policy": "Exemplars"}
+_HEADINGS |= {"setting": "Setting", "search": "Search"}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A row with the results of its seeds."""
+
+    row: Row
+    results: list[Result]
+    wanted: int
+    """Number of seeds in the plan"""
+
+    def mean(self, metric: str) -> float | None:
+        values = [result.scores[metric].value for result in self.results if metric in result.scores]
+        return fmean(values) if values else None
+
+    def surprise(self, split: str) -> float | None:
+        return fmean(result.surprise[split] for result in self.results) if self.results else None
+
+
+def write_tables(plan: Plan, title: str, command: str) -> Path:
+    """Write the page and its figures into the folder of results. `command` is what makes them again."""
+    folder = Path(plan.results)
+    results = read_results(folder)
+    if not results:
+        raise InputError(f"{folder}: there are no results yet; run the experiment without --tables-only first.")
+    parts = [f"# {title}\n\nMade by `{command}`; do not edit.\n"]
+    used: list[Result] = []
+    for name, table in plan.tables.items():
+        filled = fill_rows(plan, table, results)
+        used += [result for row in filled for result in row.results]
+        parts.append(render_table(plan, name, table, filled))
+        figure = draw_table(plan, table, filled)
+        path = folder / f"{name}.svg"
+        if figure is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write(path, figure + "\n")
+            parts.append(f"![{name}: differences from the baseline, with 95% intervals]({path.name})\n")
+    parts.append(_render_notes(plan, used))
+    _write(folder / PAGE, "\n".join(parts))
+    return folder / PAGE
+
+
+def fill_rows(plan: Plan, table: TablePlan, results: dict[str, Result]) -> list[Filled]:
+    """Each row of a table with the results that there are."""
+    filled = []
+    for row in list_rows(plan, table):
+        keys = dict.fromkeys(make_trial(plan, row, seed).key for seed in table.seeds)
+        filled.append(Filled(row, [results[key] for key in keys if key in results], len(keys)))
+    return filled
+
+
+def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Difference | None:
+    """To the row's baseline. None for a baseline itself, without results, and if the test sets are not the same."""
+    wanted = baseline_of(filled.row, table)
+    if wanted is None or wanted == filled.row:
+        return None
+    baseline = next((other for other in others if other.row == wanted), None)
+    if baseline is None or not filled.results or not baseline.results:
+        return None
+    if len({(result.references, result.main) for result in (*filled.results, *baseline.results)}) > 1:
+        return None
+    ours, theirs = (np.stack([result.main_values() for result in one.results]) for one in (filled, baseline))
+    same_runs = [result.settings for result in filled.results] == [result.settings for result in baseline.results]
+    return compare_over_seeds(ours, theirs, same_runs)
+
+
+def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Filled]) -> str:
+    """A heading and a Markdown table."""
+    rows = [one.row for one in filled]
+    metrics = _metrics(plan, filled)
+    axes = list(describe_row(rows[0], rows))
+    compares = baseline_of(rows[0], table) is not None
+    columns = [_HEADINGS[axis] for axis in axes] + [_metric_heading(metric, filled) for metric in metrics]
+    columns += [f"{_metric_heading(plan.main, filled)} against baseline"] * compares
+    columns += ["−log p dev", "−log p test", "Parameters", "Seeds", "Minutes"]  # noqa: RUF001
+    lines = [columns, ["---"] * len(axes) + ["---:"] * (len(columns) - len(axes))]
+    best = _find_best(plan, metrics, filled)
+    for number, one in enumerate(filled):
+        cells = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
+        cells += [_bold(_mean_cell(one, metric), number in best[metric]) for metric in metrics]
+        if compares:
+            cells.append(_difference_cell(one, filled, table))
+        cells += [_bold(_surprise_cell(one, split), number in best[split]) for split in ("valid", "test")]
+        lines.append([*cells, *_cost_cells(one)])
+    body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"## {name}\n\n{body}\n"
+
+
+def draw_table(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str | None:
+    """The differences to the baseline as SVG; None if there are none."""
+    rows = [one.row for one in filled]
+    drawn = []
+    for one in filled:
+        difference = find_difference(one, filled, table)
+        if difference is not None:
+            label = ", ".join(_label(axis, value) for axis, value in describe_row(one.row, rows).items())
+            drawn.append(DrawnDifference(label, one.row.variant, difference.value, difference.low, difference.high))
+    return plot_differences(drawn, _metric_heading(plan.main, filled)) if drawn else None
+
+
+def _metrics(plan: Plan, filled: Sequence[Filled]) -> list[str]:
+    has_style = any("style" in result.scores for one in filled for result in one.results)
+    return [*plan.metrics, *["style"] * has_style]
+
+
+def _metric_heading(metric: str, filled: Sequence[Filled]) -> str:
+    found = [result.scores[metric] for one in filled for result in one.results if metric in result.scores]
+    return heading(found[0].heading) if found else metric
+
+
+def _find_best(plan: Plan, metrics: Sequence[str], filled: Sequence[Filled]) -> dict[str, set[int]]:
+    """Column -> the rows that are best on their corpus. Only scores that are the higher the better take part."""
+    best: dict[str, set[int]] = {column: set() for column in (*metrics, "valid", "test")}
+    for corpus in {one.row.corpus for one in filled}:
+        numbers = [number for number, one in enumerate(filled) if one.row.corpus == corpus and one.results]
+        if len(numbers) < 2:
+            continue
+        for metric in metrics:
+            if metric in (plan.main, "style") or METRICS[metric].steers_training:
+                values = {number: filled[number].mean(metric) for number in numbers}
+                known = {number: value for number, value in values.items() if value is not None}
+                best[metric] |= _find_extreme(known, max)
+        for split in ("valid", "test"):
+            surprises = {number: filled[number].surprise(split) or 0.0 for number in numbers}
+            best[split] |= _find_extreme(surprises, min)
+    return best
+
+
+def _find_extreme(values: dict[int, float], extreme: Callable[[Iterable[float]], float]) -> set[int]:
+    """The numbers with the extreme value; none if all values are equal."""
+    if len(set(values.values())) < 2:
+        return set()
+    return {number for number, value in values.items() if value == extreme(values.values())}
+
+
+def _label(axis: str, value: str) -> str:
+    return VARIANT_NAMES[value] if axis == "variant" else value
+
+
+def _bold(text: str, is_best: bool) -> str:
+    return f"**{text}**" if is_best else text
+
+
+def _mean_cell(one: Filled, metric: str) -> str:
+    values = [result.scores[metric].value for result in one.results if metric in result.scores]
+    return _with_spread(values, 2)
+
+
+def _surprise_cell(one: Filled, split: str) -> str:
+    return _with_spread([result.surprise[split] for result in one.results], 3)
+
+
+def _with_spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation over seeds."""
+    if not values:
+        return "not yet"
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{spread}"
+
+
+def _difference_cell(one: Filled, others: Sequence[Filled], table: TablePlan) -> str:
+    if baseline_of(one.row, table) == one.row:
+        return "baseline"
+    difference = find_difference(one, others, table)
+    if difference is None:
+        return "not comparable" if one.results else "not yet"
+    ends = " to ".join(_signed(end).removeprefix("+") for end in (difference.low, difference.high))
+    return f"{_signed(difference.value)} ({ends}){'' if difference.covers_seeds else ' †'}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")  # noqa: RUF001
+
+
+def _cost_cells(one: Filled) -> list[str]:
+    seeds = str(len(one.results)) if len(one.results) == one.wanted else f"{len(one.results)} of {one.wanted}"
+    if not one.results:
+        return ["", seeds, ""]
+    minutes = fmean(result.seconds["training"] for result in one.results) / 60
+    return [f"{one.results[0].parameters:,}", seeds, f"{minutes:.1f}"]
+
+
+def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
+    """How to read the tables, and how the numbers were made."""
+    lines = [
+        "## How to read this",
+        "",
+        "- Scores and −log p are means over seeds ± the standard deviation over seeds.",  # noqa: RUF001
+        "- −log p is in nats per target piece, end symbols included; compare it on the same corpus only.",  # noqa: RUF001
+        "- Bold: the best mean on its corpus.",
+        f"- *Against baseline* is the difference of means with a 95% bootstrap interval ({RESAMPLES:,} resamples). It "
+        "covers which test instances were drawn (paired, on means over seeds) and which seeds were (for each model by "
+        "itself, or for both together if they are the same runs with two searches). It does not cover other training "
+        "data or settings.",
+        "- † marks an interval that covers instances only, because one of the two models has a single seed.",
+        "- *not comparable*: the baseline is missing, or was tested on other instances.",
+        "- *Minutes* is the training time of a run, without decoding. Runs may have shared their device.",
+        "",
+        "## How it was made",
+        "",
+        f"- Devices: {_join(result.device for result in used)}.",
+    ]
+    for package in ("exadec", "torch", "code"):
+        found = [result.versions[package] for result in used if package in result.versions]
+        if found:
+            lines.append(f"- {package}: {_join(found)}.")
+    for metric in (*plan.scores, "style"):
+        measures: list[Measure] = [result.scores[metric] for result in used if metric in result.scores]
+        if measures:
+            lines.append(f"- {heading(measures[0].heading)}: {_join(f'`{one.signature}`' for one in measures)}.")
+    sizes = {result.references: result.instances for result in used}
+    lines.append(f"- Test instances: {', '.join(f'{size:,}' for size in sorted(sizes.values()))}.")
+    return "\n".join(lines) + "\n"
+
+
+def _join(texts: Iterable[str]) -> str:
+    return ", ".join(sorted(set(texts)))
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")

@@ -1,0 +1,128 @@
+"""Tables from results alone: the numbers, the baseline, bold, and the same bytes every time."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from exadec.errors import InputError
+from exadec.experiment.intervals import compare_over_seeds
+from exadec.experiment.plan import Plan, list_trials, load_plan
+from exadec.experiment.results import read_results, write_result
+from exadec.experiment.tables import fill_rows, find_difference, write_tables
+from support.plans import made_up_result, write_plan, write_task
+
+TABLE = {"corpora": ["toy"], "variants": ["seq2seq", "adadec"], "seeds": [1, 2], "baseline": {"variant": "seq2seq"}}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Two seeds of each of two models; adadec is better by 5 on average."""
+    write_task(tmp_path)
+    plan = load_plan(write_plan(tmp_path, tables={"models": TABLE}))
+    for trial, shift in zip(list_trials(plan), (0.0, 2.0, 5.0, 7.0), strict=True):
+        values = [20 + shift + 3 * (n % 7) for n in range(40)]
+        write_result(Path(plan.results), trial.file_name, made_up_result(trial, values))
+    return plan
+
+
+def cells(page: Path, start: str) -> list[str]:
+    (line,) = [line for line in page.read_text("utf-8").splitlines() if line.startswith(f"| {start} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_page_has_means_spreads_and_differences(plan: Plan) -> None:
+    page = write_tables(plan, "Title", "the command")
+    text = page.read_text("utf-8")
+    assert text.startswith("# Title\n")
+    assert "`the command`" in text
+    assert "![models: differences from the baseline, with 95% intervals](models.svg)" in text
+    mean = float(np.mean([20 + 3 * (n % 7) for n in range(40)]))
+    head = cells(page, "Model")
+    first, second = cells(page, "Seq2seq"), cells(page, "AdaDec")
+    assert head[1:4] == ["ROUGE-1", "ROUGE-L", "ROUGE-L against baseline"]
+    assert first[2] == f"{mean + 1:.2f} ± 1.41"
+    assert second[2] == f"**{mean + 6:.2f} ± 1.41**"
+    assert first[3] == "baseline"
+    assert second[3].startswith("+5.00 (")
+    assert "†" not in second[3]
+    assert second[-3:] == ["1,234", "2", "1.0"]
+    rows = fill_rows(plan, plan.tables["models"], read_results(Path(plan.results)))
+    ours, theirs = (np.stack([result.main_values() for result in row.results]) for row in (rows[1], rows[0]))
+    expected = compare_over_seeds(ours, theirs)
+    assert find_difference(rows[1], rows, plan.tables["models"]) == expected
+    assert second[3] == f"+5.00 ({expected.low:.2f} to {expected.high:.2f})"
+
+
+def test_same_results_give_the_same_bytes_without_corpus_or_runs(plan: Plan, tmp_path: Path) -> None:
+    write_tables(plan, "Title", "command")
+    folder = Path(plan.results)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for path in (folder / "tables.md", folder / "models.svg", *tmp_path.glob("*.jsonl")):
+        path.unlink()
+    assert not (tmp_path / "work").exists()
+    write_tables(plan, "Title", "command")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
+
+
+def test_missing_results_and_other_test_sets_are_shown_as_such(plan: Plan) -> None:
+    trials = list_trials(plan)
+    folder = Path(plan.results)
+    (folder / trials[1].file_name).unlink()
+    page = write_tables(plan, "Title", "command")
+    assert cells(page, "Seq2seq")[-2] == "1 of 2"
+    assert cells(page, "AdaDec")[3].endswith("†")
+    for trial in trials[2:]:
+        write_result(folder, trial.file_name, made_up_result(trial, [1.0] * 40, references="other"))
+    assert cells(write_tables(plan, "Title", "command"), "AdaDec")[3] == "not comparable"
+    assert not (folder / "models.svg").exists()
+    for trial in trials[2:]:
+        (folder / trial.file_name).unlink()
+    assert cells(write_tables(plan, "Title", "command"), "AdaDec")[1:4] == ["not yet"] * 3
+
+
+def test_a_changed_setting_needs_other_results(plan: Plan, tmp_path: Path) -> None:
+    changed = load_plan(write_plan(tmp_path, tables={"models": TABLE}, set=["training.learning_rate=0.5"]))
+    assert cells(write_tables(changed, "Title", "command"), "AdaDec")[1] == "not yet"
+
+
+def test_the_name_of_a_row_may_change(plan: Plan, tmp_path: Path) -> None:
+    table = {**TABLE, "corpora": ["renamed"]}
+    corpora = {"renamed": {"config": str(tmp_path / "toy.yaml")}}
+    renamed = load_plan(write_plan(tmp_path, corpora=corpora, tables={"models": table}))
+    assert cells(write_tables(renamed, "Title", "command"), "AdaDec")[3].startswith("+5.00")
+
+
+def test_two_searches_of_the_same_runs_are_compared_run_by_run(tmp_path: Path) -> None:
+    """The seeds differ by 20, but the difference between the searches is the same for both."""
+    write_task(tmp_path)
+    table = {"corpora": ["toy"], "variants": ["adadec"], "seeds": [1, 2], "searches": ["default", "greedy"]}
+    plan = load_plan(write_plan(tmp_path, tables={"t": {**table, "baseline": {"search": "default"}}}))
+    for trial in list_trials(plan):
+        level = 30.0 + 20 * (trial.config.training.seed == 2) + 3 * (trial.search_name == "greedy")
+        write_result(Path(plan.results), trial.file_name, made_up_result(trial, [level] * 40))
+    assert cells(write_tables(plan, "Title", "command"), "greedy")[3] == "+3.00 (3.00 to 3.00)"
+
+
+def test_low_surprise_is_best(plan: Plan) -> None:
+    trials = list_trials(plan)
+    for trial in trials[:2]:
+        result = made_up_result(trial, [1.0] * 40)
+        write_result(Path(plan.results), trial.file_name, replace(result, surprise={"valid": 1.0, "test": 9.0}))
+    page = write_tables(plan, "Title", "command")
+    assert cells(page, "Seq2seq")[4:6] == ["**1.000 ± 0.000**", "9.000 ± 0.000"]
+    assert cells(page, "AdaDec")[4:6] == ["2.000 ± 0.000", "**2.500 ± 0.000**"]
+
+
+def test_no_results_are_an_error(plan: Plan) -> None:
+    shutil.rmtree(plan.results)
+    with pytest.raises(InputError, match="there are no results yet"):
+        write_tables(plan, "Title", "command")
+
+
+def test_results_are_json(plan: Plan) -> None:
+    for path in Path(plan.results).glob("*.json"):
+        assert json.loads(path.read_text("utf-8"))["format"] == 1
