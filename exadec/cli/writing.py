@@ -4,6 +4,8 @@ In: a run, and sources on stdin or from a split of its corpus. Out: texts on std
 """
 
 import json
+import math
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,18 +77,81 @@ def generate(
 
 def swap(
     run: RunFolder,
-    source: Annotated[str, typer.Option(help="What to say.")],
+    source: Annotated[str | None, typer.Option(help="What to say.")] = None,
     exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
+    study: Annotated[
+        int | None, typer.Option(metavar="N", help="Swap the exemplars of N test instances instead, and count.")
+    ] = None,
+    guidance: Annotated[
+        str | None,
+        typer.Option(metavar="W,W...", help="With --study: strengths of guidance; by default the run's own."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --study: which instances and exemplars are drawn; by default 1.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="With --study: write a page, a figure, numbers and texts.")
+    ] = None,
     set_: SearchOverrides = None,
 ) -> None:
-    """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first."""
+    """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first.
+
+    exadec swap RUN --source "Norway gave Ghana aid." --exemplar "Fire: two hurt"
+
+    exadec swap RUN --study 1000 --guidance 0,1 --out study
+
+    A study gives many test instances the exemplar of another group, such as another outlet.
+    It counts how often each trait of the exemplar is followed, and what that costs the content.
+    docs/scores.md says how to read it.
+    """
     from exadec.api import load
     from exadec.views.swap import make_swap, render_swap
 
+    if study is not None:
+        if source is not None or exemplar:
+            raise InputError("--study draws sources and exemplars from the corpus; leave out --source and --exemplar.")
+        _study(run, study, guidance, 1 if seed is None else seed, out, set_ or [])
+        return
+    if source is None:
+        raise InputError("say what to write: --source TEXT for one swap, or --study N to count over many.")
+    if guidance is not None or seed is not None or out is not None:
+        raise InputError("--guidance, --seed and --out belong to --study; for one swap use --set search.guidance=W.")
     writer = load(run, set_ or [])
     if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
+
+
+def _study(run: Path, count: int, guidance: str | None, seed: int, out: Path | None, overrides: list[str]) -> None:
+    from exadec.api import load
+    from exadec.views.swap_study import study_swaps
+    from exadec.views.swap_tables import render_study, write_study
+
+    if seed < 0:
+        raise InputError(f"--seed must be at least 0, but is {seed}.")
+    weights = None if guidance is None else _read_weights(guidance)
+    writer = load(run, overrides)
+    weights = weights or [writer.run.config.search.guidance]
+    with Display(messages) as display:
+        found = study_swaps(writer, count, weights, seed, display.report)
+    Console().print(render_study(found))
+    if len(found.cases) < count:
+        say(f"The test set has only {len(found.cases):,} instances; all of them were swapped.")
+    if out is not None:
+        given = [part for override in overrides for part in ("--set", override)]
+        command = ["exadec", "swap", run, "--study", count, "--seed", seed, "--out", out, *given]
+        command += [] if guidance is None else ["--guidance", guidance]
+        say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
+
+
+def _read_weights(given: str) -> list[float]:
+    try:
+        weights = [float(part) for part in given.split(",")]
+    except ValueError:
+        weights = []
+    if not weights or not all(0 <= weight < math.inf for weight in weights) or len(set(weights)) < len(weights):
+        raise InputError(f"--guidance must be different numbers from 0, such as 0,0.5,1, but is {given!r}.")
+    return sorted(weights)
 
 
 def _generate_split(run: Path, split: str, overrides: list[str]) -> None:

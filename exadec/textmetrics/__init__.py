@@ -6,8 +6,8 @@ from exadec.textmetrics.facts import Fact, FactFinder, Licence
 from exadec.textmetrics.manner import Agreement, agreements, manner
 from exadec.textmetrics.parent import parent
 from exadec.textmetrics.rouge import Overlap, count_overlaps, printed_average, rouge
-from exadec.textmetrics.scores import MeanScore, RatioScore, Score, mean_score, ratio_score
-from exadec.textmetrics.truth import leak, support
+from exadec.textmetrics.scores import MeanScore, RatioScore, Score, mean_score, ratio_score, relative_score
+from exadec.textmetrics.truth import content, leak, leaked_words, support
 
 __all__ = [
     "Agreement",
@@ -25,8 +25,10 @@ __all__ = [
     "bleu",
     "compare",
     "confidence_interval",
+    "content",
     "count_overlaps",
     "leak",
+    "leaked_words",
     "looks_tokenized",
     "manner",
     "mean_score",
@@ -34,6 +36,7 @@ __all__ = [
     "parent",
     "printed_average",
     "ratio_score",
+    "relative_score",
     "rouge",
     "support",
 ]

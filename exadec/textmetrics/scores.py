@@ -109,6 +109,18 @@ def ratio_score(
     return RatioScore(name, value, signature, counts[0], counts[1], number, lower_is_better=lower_is_better)
 
 
+def relative_score(name: str, score: MeanScore, baseline: MeanScore) -> RatioScore:
+    """The value of `score` as a percentage of that of `baseline`, both of the same instances; it may exceed 100.
+
+    A resample takes the same instances for both, so the interval is that of a paired comparison.
+    """
+    if score.signature != baseline.signature or score.instances != baseline.instances:
+        raise ValueError("Two scores to divide must have the same signature and be of the same instances.")
+    value = 100 * score.value / baseline.value if baseline.value else 0.0
+    signature = f"percentage of the baseline|{score.signature}"
+    return RatioScore(name, value, signature, score.per_instance, baseline.per_instance, score.instances)
+
+
 def mean_score(name: str, per_instance: ArrayLike, signature: str) -> MeanScore:
     """Make a score from one value per instance, 0 to 100; for a rate, 0 or 100 each."""
     values = np.array(per_instance, dtype=np.float64)

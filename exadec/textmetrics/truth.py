@@ -1,10 +1,11 @@
 """Truth to the source: what a text takes from its exemplar, and what its source does not license.
 
-In: texts, their sources, their exemplars. Out: the scores `Leak` (lower is better) and `Support`.
+In: texts, their sources, exemplars, references. Out: the scores `Leak` (lower is better), `Support` and `Content`.
 
 Leak = 100 * content words of the texts that the exemplar has and the source has not / content words of the texts.
 Support = 100 * facts of the texts that the source licenses / facts of the texts; `facts.py` says what a fact is.
-Both are ratios of sums over the corpus, so a long text counts for more than a short one.
+Content = 100 * content words of the references that source and text have / those that the source has.
+All are ratios of sums over the corpus, so a long text counts for more than a short one.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from exadec.textmetrics.tokens import is_function_word, is_word, split_text, wit
 
 LEAK_VERSION = 1
 SUPPORT_VERSION = 1
+CONTENT_VERSION = 1
 """Of the definitions. Values of different versions must not be compared."""
 
 
@@ -29,11 +31,21 @@ def leak(texts: Sequence[str], sources: Sequence[str], exemplars: Sequence[str |
     hits, cases = [], []
     for text, source, exemplar, counts in zip(texts, sources, exemplars, given, strict=True):
         words = content_stems(text) if counts else ()
-        borrowed = frozenset(content_stems(exemplar or "")).difference(content_stems(source))
+        borrowed = _stems_of_exemplar_alone(source, exemplar)
         hits.append(sum(word in borrowed for word in words))
         cases.append(len(words))
     signature = f"leak|content words|stem:porter|micro|definition:{LEAK_VERSION}|v:{package_version()}"
     return ratio_score("Leak", hits, cases, signature, lower_is_better=True)
+
+
+def leaked_words(text: str, source: str, exemplar: str | None) -> list[str]:
+    """The words of a text that `leak` counts, as the text writes them and in its order."""
+    borrowed = _stems_of_exemplar_alone(source, exemplar)
+    return [token for token in split_text(text) if not borrowed.isdisjoint(_stem_token(token))]
+
+
+def _stems_of_exemplar_alone(source: str, exemplar: str | None) -> frozenset[str]:
+    return frozenset(content_stems(exemplar or "")).difference(content_stems(source))
 
 
 def support(texts: Sequence[str], sources: Sequence[str]) -> RatioScore:
@@ -47,6 +59,21 @@ def support(texts: Sequence[str], sources: Sequence[str]) -> RatioScore:
         cases.append(len(facts))
     signature = f"support|numbers+dates+names|micro|definition:{SUPPORT_VERSION}|v:{package_version()}"
     return ratio_score("Support", hits, cases, signature, value_of_none=100.0)
+
+
+def content(texts: Sequence[str], sources: Sequence[str], references: Sequence[str]) -> RatioScore:
+    """How much of what a reference took from its source is in the text, too; the wording of the reference is left out.
+
+    Each word counts once in a text. 100 if the references share no content word with their sources.
+    """
+    _check_sources(texts, sources)
+    hits, cases = [], []
+    for text, source, reference in zip(texts, sources, references, strict=True):
+        wanted = frozenset(content_stems(reference)).intersection(content_stems(source))
+        hits.append(len(wanted.intersection(content_stems(text))))
+        cases.append(len(wanted))
+    signature = f"content|reference words of the source|stem:porter|micro|definition:{CONTENT_VERSION}"
+    return ratio_score("Content", hits, cases, f"{signature}|v:{package_version()}", value_of_none=100.0)
 
 
 @lru_cache(maxsize=2)

@@ -63,12 +63,13 @@ def compare_manner(
     columns = []
     for exemplars, members in groups.items():
         named = f"{REFERENCE} for {', '.join(member.name for member in members)}" if len(groups) > 1 else REFERENCE
-        columns.append(_measure(Written(named, references, exemplars), sources, is_reference=True))
-        columns += [_measure(member, sources, is_reference=False) for member in members]
+        columns.append(measure_manner(Written(named, references, exemplars), sources, is_reference=True))
+        columns += [measure_manner(member, sources) for member in members]
     return columns
 
 
-def _measure(written: Written, sources: Sequence[str] | None, is_reference: bool) -> Column:
+def measure_manner(written: Written, sources: Sequence[str] | None, is_reference: bool = False) -> Column:
+    """One system, or the references, against the exemplars named with it."""
     scores: list[RatioScore] = [manner(written.texts, written.exemplars)]
     if sources is not None:
         scores += [leak(written.texts, sources, written.exemplars), support(written.texts, sources)]
@@ -93,27 +94,28 @@ def column_to_json(column: Column) -> dict[str, Any]:
     return {
         "name": column.name,
         "is_reference": column.is_reference,
-        "measures": {name: _to_json(measured) for name, measured in column.measures.items()},
+        "measures": {name: measured_to_json(measured) for name, measured in column.measures.items()},
         "traits": {
             rates.trait: {
-                "agreement": _to_json(rates.agreement),
-                "if_exemplar_has": rates.if_exemplar_has and _to_json(rates.if_exemplar_has),
-                "if_exemplar_has_not": rates.if_exemplar_has_not and _to_json(rates.if_exemplar_has_not),
+                "agreement": measured_to_json(rates.agreement),
+                "if_exemplar_has": rates.if_exemplar_has and measured_to_json(rates.if_exemplar_has),
+                "if_exemplar_has_not": rates.if_exemplar_has_not and measured_to_json(rates.if_exemplar_has_not),
             }
             for rates in column.traits
         },
     }
 
 
-def _to_json(measured: Measured) -> dict[str, Any]:
+def measured_to_json(measured: Measured) -> dict[str, Any]:
+    """A value with its interval, the number of its cases and its signature."""
     numbers = {"value": measured.score.value, "low": measured.low, "high": measured.high}
     return {**numbers, "cases": count_cases(measured), "signature": measured.score.signature}
 
 
 def count_cases(measured: Measured) -> int:
     """From how many instances, words or facts a value was computed."""
-    assert isinstance(measured.score, RatioScore)
-    return measured.score.count
+    score = measured.score
+    return score.count if isinstance(score, RatioScore) else score.instances
 
 
 def trait_rows(columns: Sequence[Column]) -> list[tuple[str, list[list[str]]]]:

@@ -1,6 +1,6 @@
 """Figures.
 
-In: systems with outputs and metrics, maps of coefficients, distributions. Out: SVG for a page or a file.
+In: systems with outputs and metrics, swap studies, maps of coefficients, distributions. Out: SVG for a page or a file.
 """
 
 import io
@@ -17,11 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from exadec.exemplars.audit import Distribution
-from exadec.textmetrics import confidence_interval, mean_score
+from exadec.textmetrics import Measured, confidence_interval, mean_score
 from exadec.training.events import Evaluated, LossLine
 from exadec.views.coefficients import OTHER, CoefficientMap
 from exadec.views.manner import count_cases
 from exadec.views.results import MAIN, Results, System
+from exadec.views.swap_study import Study
 
 # Okabe and Ito's colour-blind-safe colours, without the yellows, which are too pale on white.
 _VARIANT_COLOURS = {"seq2seq": "#6b6b6b", "attexp": "#d55e00", "adadec": "#0072b2", "adadec+attexp": "#009e73"}
@@ -202,6 +203,37 @@ def plot_manner(results: Results) -> str:
         if shown:
             axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
         return _render(figure, "manner", "How often texts have a trait that their exemplar has")
+
+
+def plot_swaps(study: Study) -> str:
+    """Against the strength of guidance: how often the traits of the exemplar are followed, and what that costs."""
+    with matplotlib.rc_context({**_STYLE, "figure.facecolor": "white"}):
+        figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+        followed, costs = figure.subplots(1, 2)
+        weights = [one.texts.guidance for one in study.strengths]
+        traits: dict[str, list[Measured]] = {}
+        for one in study.strengths:
+            for row in one.swapped.traits:
+                if row.if_exemplar_has is not None and count_cases(row.if_exemplar_has):
+                    traits.setdefault(row.trait, []).append(row.if_exemplar_has)
+        measures = {name: [one.swapped.measures[name] for one in study.strengths] for name in study.reference.measures}
+        measures["ROUGE-1 recall"] = [one.recall for one in study.strengths]
+        measures["Recall kept"] = [one.kept for one in study.strengths]
+        measures["Content"] = [one.content for one in study.strengths]
+        for axes, lines in ((followed, traits), (costs, measures)):
+            for place, (name, values) in enumerate(lines.items()):
+                colour, marker = _LABEL_COLOURS[place], _LABEL_MARKERS[place]
+                lows, highs = [one.low for one in values], [one.high for one in values]
+                axes.vlines(weights, lows, highs, color=colour, linewidth=1.2, alpha=0.5)
+                axes.plot(weights, [one.score.value for one in values], marker=marker, c=colour, ms=5, label=name)
+            axes.set_ylim(bottom=-2)
+            axes.set_xticks(weights, [f"{weight:g}" for weight in weights])
+            axes.set_xlabel("strength of guidance")
+            if lines:
+                axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False, fontsize=9)
+        followed.set_title("% of texts with a trait that the exemplar has")
+        costs.set_title("Manner, truth and content")
+        return _render(figure, "swaps", "Traits followed, and what that costs, against the strength of guidance")
 
 
 @dataclass(frozen=True)

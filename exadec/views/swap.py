@@ -20,7 +20,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.corpus.record import Record
 from exadec.errors import InputError
-from exadec.training.checkpoint import open_corpus
+from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.evaluation import follows_style
 
 OTHERS = 2
@@ -41,7 +41,7 @@ class Swap:
 
 def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> Swap:
     """Write the source with each exemplar; None stands for the retrieved one."""
-    _refuse_without_exemplar(writer)
+    refuse_without_exemplar(writer)
     generations = [writer.write(source, exemplar) for exemplar in exemplars]
     return Swap(source, generations, known_styles(writer.run.config.corpus))
 
@@ -51,18 +51,19 @@ def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
 
     If the corpus has known styles, the others are in two other styles, and about other subjects.
     """
-    _refuse_without_exemplar(writer)
+    refuse_without_exemplar(writer)
     corpus = open_corpus(writer.run)
     random = np.random.default_rng(_SEED)
     styles = known_styles(writer.run.config.corpus)
-    records = _pick_records(corpus, "test", _POOL if styles else count, random)
+    records = pick_records(corpus, "test", _POOL if styles else count, random)
     if styles is not None:
         records = _with_different_subjects(records, styles)
-    pool = _pick_records(corpus, "train", _POOL, random)
+    pool = pick_records(corpus, "train", _POOL, random)
+    named = groups_to_name(writer.run, corpus)
     swaps = []
     for record in records[:count]:
         pool = [pool[i] for i in random.permutation(len(pool))]
-        group = record.group if record.group in writer.run.facts.get("groups", []) else None
+        group = record.group if record.group in named else None
         retrieved = writer.write(record.source, group=group)
         others = _pick_exemplars(pool, record, retrieved.exemplar, styles)
         generations = [retrieved, *(writer.write(record.source, exemplar, group=group) for exemplar in others)]
@@ -70,7 +71,7 @@ def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
     return swaps
 
 
-def _refuse_without_exemplar(writer: Writer) -> None:
+def refuse_without_exemplar(writer: Writer) -> None:
     model = writer.run.config.model
     if not model.reads_exemplars:
         raise InputError(
@@ -78,7 +79,16 @@ def _refuse_without_exemplar(writer: Writer) -> None:
         )
 
 
-def _pick_records(corpus: Corpus, split: str, count: int, random: np.random.Generator) -> list[Record]:
+def groups_to_name(run: Run, corpus: Corpus) -> set[str]:
+    """The groups that a `Writer` should be told for records of the corpus, so that it writes as in evaluation.
+
+    These are the groups of the training records, if the run retrieves within a group or its model is told the group.
+    """
+    named = run.config.corpus.group_in_source or run.config.exemplars.group != "any"
+    return set(corpus.trained_groups()) if named else set()
+
+
+def pick_records(corpus: Corpus, split: str, count: int, random: np.random.Generator) -> list[Record]:
     """Some records of a split, in random order, without keeping the whole split in memory."""
     size = corpus.size(split)
     chosen = random.permutation(size)[:count].tolist()

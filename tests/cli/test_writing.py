@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exadec.training.checkpoint import open_run
-from support.command import SOURCE, assert_refused_in, exadec
+from support.command import SOURCE, assert_refused, assert_refused_in, exadec
 
 
 def test_generate_reads_stdin_and_writes_stdout_alone(run: Path) -> None:
@@ -40,6 +40,31 @@ def test_swap_shows_the_same_source_in_several_manners(run: Path) -> None:
         assert text in done.stdout
 
 
+def test_a_study_is_shown_and_written(run: Path, tmp_path: Path) -> None:
+    done = exadec("swap", run, "--study", 6, "--guidance", "1,0", "--seed", 2, "--out", tmp_path / "study")
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "6 swaps of run (adadec), seed 2",
+        "there are no groups to swap between",
+        "Swapped, w = 0",
+        "Swapped, w = 1",
+    ):
+        assert text in " ".join(done.stdout.split())
+    assert f"Study: {tmp_path / 'study' / 'study.md'}" in done.stderr
+    numbers = json.loads((tmp_path / "study" / "study.json").read_text("utf-8"))
+    assert [strength["guidance"] for strength in numbers["strengths"]] == [0, 1]
+    assert "--guidance 1,0" in (tmp_path / "study" / "study.md").read_text("utf-8")
+
+
+def test_a_study_uses_the_search_settings_and_the_whole_test_set_at_most(run: Path) -> None:
+    overrides = ["--set", "search.guidance=0.5", "--set", "search.beam_size=1", "--set", "search.max_length=2"]
+    done = exadec("swap", run, "--study", 500, *overrides)
+    assert_refused(done, "no training target is left to swap in; ask for fewer.")
+    done = exadec("swap", run, "--study", 3, *overrides)
+    assert "Swapped, w = 0.5" in done.stdout
+    assert done.stderr == ""
+
+
 def test_interrupted_pipes_are_no_error(run: Path) -> None:
     command = f"yes '{SOURCE}' | head -50 | {sys.executable} -m exadec generate {run} | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -64,6 +89,15 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
         (["generate", "run", "--set", "model.hidden=3"], "only search.* settings of a trained run can change"),
         (["swap", "run", "--source", "n1", "--set", "search.stopping=never"], "`search.stopping` must be one of"),
+        (["swap", "run"], "say what to write: --source TEXT for one swap, or --study N"),
+        (["swap", "run", "--source", "n1", "--study", "3"], "leave out --source and --exemplar"),
+        (["swap", "run", "--source", "n1", "--guidance", "1"], "use --set search.guidance=W"),
+        (["swap", "run", "--study", "0"], "a study needs at least 1 swap, but 0 were asked for."),
+        (["swap", "run", "--study", "3", "--seed", "-1"], "--seed must be at least 0, but is -1."),
+        (["swap", "run", "--study", "3", "--guidance", "1,x"], "such as 0,0.5,1, but is '1,x'."),
+        (["swap", "run", "--study", "3", "--guidance", "-1"], "but is '-1'."),
+        (["swap", "run", "--study", "3", "--guidance", "1,1.0"], "but is '1,1.0'."),
+        (["swap", "run", "--study", "3", "--guidance", "inf"], "but is 'inf'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from exadec.textmetrics import mean_score, ratio_score
+from exadec.textmetrics import confidence_interval, mean_score, ratio_score, relative_score
 
 
 def test_mean_score_of_a_rate() -> None:
@@ -30,6 +30,25 @@ def test_ratio_score_of_resamples() -> None:
     weights = np.array([[3.0, 0, 0], [1, 1, 1], [0, 2, 1], [0, 0, 3]])
     # The last resample has no case: it takes the value of the corpus.
     np.testing.assert_allclose(score.resampled_values(weights), [100, 100 / 6, 0, 100 / 6])
+
+
+def test_relative_score_is_the_ratio_of_two_means() -> None:
+    score, baseline = mean_score("x", [30, 0, 90], "x"), mean_score("x", [40, 20, 20], "x")
+    relative = relative_score("kept", score, baseline)
+    assert (relative.value, relative.instances, relative.count) == (150, 3, 3)
+    weights = np.array([[3.0, 0, 0], [0, 3, 0], [1, 2, 0]])
+    np.testing.assert_allclose(relative.resampled_values(weights), [75, 0, 100 * 30 / 80])
+    # Instance by instance the same percentage: however they are drawn, the ratio is the same.
+    halves = relative_score("kept", mean_score("x", [20, 10, 10], "x"), baseline)
+    assert confidence_interval(halves) == (pytest.approx(50), pytest.approx(50))
+    assert relative_score("kept", score, mean_score("x", [0, 0, 0], "x")).value == 0
+
+
+def test_relative_score_refuses_what_cannot_be_divided() -> None:
+    score = mean_score("x", [30, 0], "x")
+    for other in (mean_score("x", [30, 0], "y"), mean_score("x", [30], "x")):
+        with pytest.raises(ValueError, match="same signature and be of the same instances"):
+            relative_score("kept", score, other)
 
 
 def test_ratio_score_without_cases_has_the_value_given_for_it() -> None:

@@ -1,10 +1,10 @@
-"""Leak and support: small corpora counted by hand, and what must hold for any texts."""
+"""Leak, support and content: small corpora counted by hand, and what must hold for any texts."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.textmetrics import compare, leak, support
+from exadec.textmetrics import compare, content, leak, leaked_words, support
 from exadec.textmetrics.truth import content_stems
 
 SOURCE = "The mayor of Lowmoor said on Thursday that 12 bridges would open, as Ada Brack had promised."
@@ -22,6 +22,32 @@ def test_leak_is_a_ratio_of_sums_over_instances_with_an_exemplar() -> None:
     score = leak(texts, ["smoke", "bridge stones", "smoke"], ["Fire!", "no", None])
     assert (score.value, score.count) == (pytest.approx(100 * 1 / 5), 5)
     assert leak(["the"], ["a"], ["the"]).value == 0
+
+
+def test_leaked_words_are_named_as_the_text_writes_them() -> None:
+    text = "Highmoor mayor's Dancers open the bridge for dancers"
+    assert leaked_words(text, SOURCE, "The dancer of Highmoor opens a mayor's fête") == [
+        "Highmoor",
+        "Dancers",
+        "dancers",
+    ]
+    assert leaked_words(text, SOURCE, None) == []
+
+
+@given(*[st.lists(st.sampled_from(["fire", "smoke", "bridge-fire", "the", "Bridges"]), max_size=5).map(" ".join)] * 3)
+def test_words_are_named_exactly_where_there_is_leak(text: str, source: str, exemplar: str) -> None:
+    named = leaked_words(text, source, exemplar)
+    assert bool(named) == (leak([text], [source], [exemplar]).value > 0)
+    assert set(named) <= set(text.split())
+
+
+def test_content_is_what_reference_and_text_took_from_the_source() -> None:
+    reference = "Brack opens 12 Lowmoor bridges at last"  # the source has all but `last`
+    score = content(["At last: Lowmoor bridge, BRIDGE, Brack"], [SOURCE], [reference])
+    assert (score.value, score.count) == (pytest.approx(100 * 3 / 5), 5)
+    both = content(["open", "stones"], [SOURCE, "stones"], [reference, "old stones"])
+    assert (both.value, both.count) == (pytest.approx(100 * 2 / 6), 6)
+    assert content(["x"], [SOURCE], ["nothing new"]).value == 100
 
 
 def test_stems_are_of_content_words() -> None:
@@ -53,6 +79,8 @@ def test_lengths_must_match() -> None:
         leak(["a"], ["a"], ["a", "b"])
     with pytest.raises(ValueError, match="same length, but have 2 and 1"):
         support(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="same length, but have 2 and 1"):
+        content(["a", "b"], ["a"], ["a", "b"])
 
 
 def test_signatures_have_the_version() -> None:

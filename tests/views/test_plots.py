@@ -18,9 +18,11 @@ from exadec.views.plots import (
     plot_differences,
     plot_learning_curves,
     plot_manner,
+    plot_swaps,
     spread_apart,
 )
 from exadec.views.results import Results, compare_runs
+from support.swaps import make_study
 
 
 def test_bins_hold_equally_many_instances_and_average_to_the_score(results: Results) -> None:
@@ -75,3 +77,14 @@ def test_differences_are_drawn_in_order_and_the_same_every_time() -> None:
     assert texts.index("AdaDec, a < b") < texts.index("AttExp")
     assert "ROUGE-L minus that of the baseline, with 95% interval" in texts
     assert plot_differences(rows[::-1], "ROUGE-L") != drawn
+
+
+def test_swaps_are_drawn_by_strength_for_traits_that_an_exemplar_has() -> None:
+    study = make_study()
+    drawn = plot_swaps(study)
+    assert drawn == plot_swaps(make_study())
+    svg = "{http://www.w3.org/2000/svg}text"
+    texts = ["".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter(svg)]
+    for text in ("colon", "question mark", "Leak", "Support", "ROUGE-1 recall", "Recall kept", "Content", "0.5"):
+        assert text in texts
+    assert "Title Case" not in texts

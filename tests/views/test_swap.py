@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from exadec.api import Writer, load
+from exadec.corpus.prepare import prepare
 from exadec.corpus.wire import style_of
 from exadec.errors import InputError
+from exadec.training.checkpoint import Run
 from exadec.views.results import Results
-from exadec.views.swap import Swap, make_swap, mark_new_words, pick_swaps, render_swap
+from exadec.views.swap import Swap, groups_to_name, make_swap, mark_new_words, pick_swaps, render_swap
 from support.shown import WIRE, generation, show
+from support.toys import TWO_RECORDS, config_for, write_splits
 
 
 def test_new_words_are_marked_and_nothing_is_lost() -> None:
@@ -58,6 +61,22 @@ def test_picked_swaps_are_the_same_every_time_and_show_three_styles(writer: Writ
         assert len({style_of(found.exemplar or "") for found in swap.generations}) == 3
     again = pick_swaps(load(writer.run.folder))
     assert [show(render_swap(swap)) for swap in again] == [show(render_swap(swap)) for swap in swaps]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({}, set()), ({"exemplars.group": "only"}, {"a", "b"}), ({"corpus.group_in_source": True}, {"a", "b"})],
+    ids=["ignored", "retrieved from", "told"],
+)
+def test_groups_are_named_if_the_run_uses_them(tmp_path: Path, settings: dict[str, object], named: set[str]) -> None:
+    write_splits(tmp_path, [{**record, "group": group} for record, group in zip(TWO_RECORDS, "ab", strict=True)])
+    config = config_for(tmp_path)
+    for key, value in settings.items():
+        section, name = key.split(".")
+        config = config.replace(section, **{name: value})
+    corpus = prepare(config)
+    run = Run(tmp_path, config, {}, corpus.vocabulary, corpus.segmenter)
+    assert groups_to_name(run, corpus) == named
 
 
 def test_a_model_without_exemplars_has_nothing_to_swap(runs: list[Path]) -> None:
