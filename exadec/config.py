@@ -63,8 +63,10 @@ class CorpusConfig:
     """Development records: early stopping watches their score."""
     test: str | None = None
     """Test records."""
-    segmentation: Literal["words", "bpe"] = "bpe"
-    """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data."""
+    segmentation: Literal["words", "bpe", "bpe_either_case"] = "bpe"
+    """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data;
+    `bpe_either_case` also splits a word in the same places whether or not it begins with a capital, so that a copied
+    word can change its case."""
     pretokenized: bool = False
     """The text is already tokenised; `words` then splits at spaces only."""
     lower_case: bool = False

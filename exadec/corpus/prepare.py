@@ -19,7 +19,7 @@ from exadec.config import Config, CorpusConfig
 from exadec.corpus.readers import find_format, read_split
 from exadec.corpus.record import CHUNK, SPLITS, Record, announce, read_records
 from exadec.corpus.scan import SIDES, Scanner, scan_chunk
-from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter, count_stretches
+from exadec.corpus.segment import ENCODINGS, Segmenter, WordSegmenter, count_stretches
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile, fingerprints, positions
 from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
@@ -145,8 +145,8 @@ def corpus_folder(config: Config) -> Path:
 
 
 def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
-    if config.segmentation == "bpe":
-        return BpeSegmenter.open(folder, config.lower_case)
+    if config.segmentation in ENCODINGS:
+        return ENCODINGS[config.segmentation].open(folder, config.lower_case)
     return WordSegmenter(config.pretokenized, config.lower_case)
 
 
@@ -266,9 +266,10 @@ def _learn_pieces(
         times = np.bincount(groups[groups >= 0], minlength=len(announced))
         openings = [(word, int(n)) for text, n in zip(announced, times, strict=True) if n for word in text.split()]
         parts.update(_count_parts(([word for word, _ in openings], [n for _, n in openings], config)))
-    if config.segmentation == "bpe":
-        bpe = BpeSegmenter.learn_from_counts(parts, config.vocabulary_size - len(SPECIALS), config.lower_case)
-        return bpe, Vocabulary(bpe.pieces())
+    if config.segmentation in ENCODINGS:
+        encoding, size = ENCODINGS[config.segmentation], config.vocabulary_size - len(SPECIALS)
+        learnt = encoding.learn_from_counts(parts, size, config.lower_case)
+        return learnt, Vocabulary(learnt.pieces())
     vocabulary = Vocabulary.most_frequent(parts, config.vocabulary_size)
     return WordSegmenter(config.pretokenized, config.lower_case), vocabulary
 
@@ -276,7 +277,7 @@ def _learn_pieces(
 def _count_parts(task: tuple[Sequence[str], Sequence[int], CorpusConfig]) -> Counter[str]:
     """Counts to learn a vocabulary from, given words and how often each occurs: stretches for BPE, otherwise pieces."""
     words, counts, config = task
-    if config.segmentation == "bpe":
+    if config.segmentation in ENCODINGS:
         return count_stretches((words, counts, config.lower_case))
     segmenter, parts = WordSegmenter(config.pretokenized, config.lower_case), Counter[str]()
     for word, count in zip(words, counts, strict=True):

@@ -4,15 +4,18 @@ In: text with single spaces. Out: pieces that can be joined back into the same t
 pieces of a text are the pieces of its words.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from exadec.corpus.vocabulary import SPECIALS, PieceTable
+from exadec.corpus.vocabulary import SPECIALS, PieceTable, Vocabulary
 from exadec.errors import InputError
 
 JOINER = "￭"
@@ -21,6 +24,29 @@ JOINER = "￭"
 # A word keeps inner full stops, apostrophes and hyphens (U.S, Norway's, well-known) and the full stop of an
 # abbreviation (U.S.); numbers keep their separators; everything else is a piece by itself.
 _WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
+
+
+_BEFORE_LETTERS = (JOINER, "Ġ")
+"""What may stand before a piece's first letter: our joiner, or the space of byte-level BPE."""
+
+
+def change_case(piece: str) -> str:
+    """The piece with the case of its first letter changed; the same piece if it does not begin with an ASCII letter.
+
+    Byte-level BPE spells other letters in bytes, which have no case.
+    """
+    start = next((len(mark) for mark in _BEFORE_LETTERS if piece.startswith(mark)), 0)
+    letter = piece[start : start + 1]
+    return piece[:start] + letter.swapcase() + piece[start + 1 :] if letter.isascii() else piece
+
+
+def find_other_case(vocabulary: Vocabulary) -> np.ndarray:
+    """(V,) int64: the id of each piece with the case of its first letter changed; its own where there is none."""
+    ids = np.arange(len(vocabulary))
+    for number in range(len(SPECIALS), len(vocabulary)):
+        other = vocabulary.get(change_case(vocabulary.pieces[number]))
+        ids[number] = number if other is None else other
+    return ids
 
 
 class Segmenter(Protocol):
@@ -153,3 +179,104 @@ class BpeSegmenter:
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(str(folder / BpeSegmenter.FILE))
+
+
+_CAPITALISED = re.compile(r"[A-Z](?![^\W\d_]*[A-Z])")
+"""The first letter of a word whose first stretch of letters has no other capital: `The`, but not `NATO`."""
+
+_CAPITALISED_STRETCH = re.compile("Ġ[A-Z][^A-Z]*")
+"""The same for a stretch that begins a word. Bytes of other letters are spelt without A to Z."""
+
+
+class EitherCaseSegmenter:
+    """Byte-pair encoding that splits a word in the same places whether or not it begins with a capital.
+
+    The first pieces of `Explosion` and `explosion` then differ in nothing but their case, and both are in the
+    vocabulary. In ordinary BPE a word is often one piece in lower case and several with a capital. A word with more
+    capitals, such as `NATO`, is split as it is.
+    """
+
+    def __init__(self, bpe: BpeSegmenter):
+        self.bpe = bpe
+        # Each piece, then its other case where that is not a piece itself.
+        learnt = bpe.pieces()
+        self._pieces = list(dict.fromkeys([*learnt, *(form for piece in learnt for form in _both_cases(piece))]))
+        number_of = {piece: number for number, piece in enumerate(self._pieces)}
+        forms = (_both_cases(piece) for piece in learnt)
+        self._capitalised = {number_of[both[0]]: number_of[both[1]] for both in forms if len(both) == 2}
+        """The number of the capitalised form, for each piece that begins a word in lower case"""
+
+    @staticmethod
+    def learn_from_counts(counts: Mapping[str, int], size: int, lower_case: bool) -> "EitherCaseSegmenter":
+        """Learn from the counts of stretches that `count_stretches` returns."""
+        folded: Counter[str] = Counter()
+        for stretch, count in counts.items():
+            folded[change_case(stretch) if _CAPITALISED_STRETCH.fullmatch(stretch) else stretch] += count
+        bpe = BpeSegmenter.learn_from_counts(folded, size, lower_case)
+        # Capitalised pieces need room, too: keep as many of the pieces learnt first as leave enough.
+        forms: set[str] = set()
+        kept = 0
+        for piece in bpe.pieces():
+            forms.update(_both_cases(piece))
+            kept += len(forms) <= size
+        return EitherCaseSegmenter(BpeSegmenter(_keep_first(bpe.tokenizer, kept), lower_case))
+
+    @staticmethod
+    def open(folder: Path, lower_case: bool) -> "EitherCaseSegmenter":
+        return EitherCaseSegmenter(BpeSegmenter.open(folder, lower_case))
+
+    def segment(self, text: str) -> list[str]:
+        return [self._pieces[number] for numbers in self._split([text]) for number in numbers]
+
+    def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
+        first = len(SPECIALS)
+        return ([number + first for number in numbers] for numbers in self._split(texts))
+
+    def join(self, pieces: Iterable[str]) -> str:
+        return self.bpe.join(pieces)
+
+    def pieces(self) -> list[str]:
+        """The pieces of the encoding, then those with a capital that it does not have."""
+        return self._pieces
+
+    def save(self, folder: Path) -> None:
+        self.bpe.save(folder)
+
+    def _split(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The numbers of each text's pieces. All words are encoded in one call."""
+        words = [(text.lower() if self.bpe.lower_case else text).split() for text in texts]
+        flat = [word for of_text in words for word in of_text]
+        folded = [word[0].lower() + word[1:] if _CAPITALISED.match(word) else word for word in flat]
+        encode = self.bpe.tokenizer.encode_batch_fast
+        encoded = zip(flat, folded, encode(folded), strict=True)
+        for of_text in words:
+            numbers: list[int] = []
+            for word, lowered, encoding in islice(encoded, len(of_text)):
+                found = encoding.ids
+                if word != lowered:
+                    # A space that is a piece by itself has one case. Such a word is split as it is.
+                    first = self._capitalised.get(found[0])
+                    found = encode([word])[0].ids if first is None else [first, *found[1:]]
+                numbers += found
+            yield numbers
+
+
+ENCODINGS: dict[str, type[BpeSegmenter] | type[EitherCaseSegmenter]] = {
+    "bpe": BpeSegmenter,
+    "bpe_either_case": EitherCaseSegmenter,
+}
+"""The byte-pair encodings, by `corpus.segmentation`."""
+
+
+def _both_cases(piece: str) -> tuple[str, ...]:
+    """The piece, and its capitalised form if it begins a word in lower case."""
+    return (piece, change_case(piece)) if re.match("Ġ[a-z]", piece) else (piece,)
+
+
+def _keep_first(tokenizer: Tokenizer, count: int) -> Tokenizer:
+    """The encoding with the first `count` pieces only."""
+    state = json.loads(tokenizer.to_str())
+    vocabulary = {piece: number for piece, number in state["model"]["vocab"].items() if number < count}
+    merges = [pair for pair in state["model"]["merges"] if all(part in vocabulary for part in (*pair, "".join(pair)))]
+    state["model"] |= {"vocab": vocabulary, "merges": merges}
+    return Tokenizer.from_str(json.dumps(state))

@@ -21,8 +21,12 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from support.toys import TWO_RECORDS, config_for, write_splits
 
+EITHER_CASE = {"segmentation": "bpe_either_case", "vocabulary_size": 300}
 
-@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 8}, {"vocabulary_size": 300}])
+
+@pytest.mark.parametrize(
+    "corpus", [{"segmentation": "words", "vocabulary_size": 8}, {"vocabulary_size": 300}, EITHER_CASE]
+)
 def test_corpus_gives_the_texts_back(tmp_path: Path, corpus: dict[str, object]) -> None:
     write_splits(tmp_path, TWO_RECORDS)
     prepared = prepare(config_for(tmp_path, **corpus))
@@ -34,7 +38,9 @@ def test_corpus_gives_the_texts_back(tmp_path: Path, corpus: dict[str, object]) 
     assert next(prepared.records("test")).uid == "test-0"
 
 
-@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 40}, {"vocabulary_size": 300}])
+@pytest.mark.parametrize(
+    "corpus", [{"segmentation": "words", "vocabulary_size": 40}, {"vocabulary_size": 300}, EITHER_CASE]
+)
 def test_many_processes_make_the_same_corpus_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: dict[str, object]
 ) -> None:
@@ -112,7 +118,9 @@ TOLD: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("corpus", [{"segmentation": "words", "vocabulary_size": 30}, {"vocabulary_size": 300}])
+@pytest.mark.parametrize(
+    "corpus", [{"segmentation": "words", "vocabulary_size": 30}, {"vocabulary_size": 300}, EITHER_CASE]
+)
 def test_told_model_reads_the_group_before_the_source_and_nothing_else_changes(
     tmp_path: Path, corpus: dict[str, object]
 ) -> None:
