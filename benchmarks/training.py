@@ -89,7 +89,8 @@ class PackedLoader(Loader):
             ids = parts[f"{name}_low"].astype(np.int32) | (parts[f"{name}_high"].astype(np.int32) << 8)
             sides.append(Sequences(ids, np.concatenate([[0], np.cumsum(parts[f"{name}_lengths"], dtype=np.int64)])))
         self.sources, self.targets = sides
-        self.exemplar_targets, self.exemplar_index = self.targets, parts["exemplars"]
+        self.exemplar_targets, self.exemplar_index = self.targets, parts["exemplars"][:, None]
+        self.exemplar_marked = np.zeros(len(self.targets), bool)
 
 
 def cell(

@@ -48,26 +48,26 @@ def growth(
             if sizes != built:
                 del step  # its memory is not to be counted
                 step, built = _build(variant, *sizes, vocabulary), sizes
-            milliseconds, gigabytes = _measure(step, synthetic_batch(_shape(point), vocabulary, DEVICE))
+            milliseconds, gigabytes = measure(step, synthetic_batch(_shape(point), vocabulary, DEVICE))
             row = {"variant": variant, **point, "milliseconds": milliseconds, "gigabytes": gigabytes}
             rows.append(row)
             print(json.dumps(row), flush=True)
     return {"base": dict(base), "exemplar": EXEMPLAR, "vocabulary": vocabulary, "rows": rows}
 
 
-def synthetic_batch(shape: Shape, vocabulary: int, device: torch.device) -> Batch:
+def synthetic_batch(shape: Shape, vocabulary: int, device: torch.device, exemplars_each: int = 1) -> Batch:
     """Random words, no padding."""
     generator = torch.Generator().manual_seed(0)
 
-    def words(length: int) -> torch.Tensor:
-        return torch.randint(len(SPECIALS), vocabulary, (shape.batch, length), generator=generator)
+    def words(length: int, each: int = 1) -> torch.Tensor:
+        return torch.randint(len(SPECIALS), vocabulary, (shape.batch * each, length), generator=generator)
 
     target = words(shape.target)
     return Batch(
         source=words(shape.source),
         source_lengths=torch.full((shape.batch,), shape.source),
-        exemplar=words(shape.exemplar),
-        exemplar_lengths=torch.full((shape.batch,), shape.exemplar),
+        exemplar=words(shape.exemplar, exemplars_each),
+        exemplar_lengths=torch.full((shape.batch * exemplars_each,), shape.exemplar),
         target_input=target,
         target_output=target.roll(-1, 1),
         unknown=torch.zeros(shape.batch, 0, dtype=torch.int64),
@@ -79,15 +79,19 @@ def _shape(point: Mapping[str, int]) -> Shape:
 
 
 def _build(variant: str, hidden: int, rank: int, vocabulary: int) -> Step:
+    return build_step(ModelConfig(**VARIANTS[variant], hidden=hidden, embedding=hidden, rank=rank), vocabulary)
+
+
+def build_step(config: ModelConfig, vocabulary: int) -> Step:
+    """A training step of a new model on the device, in its usual precision."""
     torch.manual_seed(1)
-    config = ModelConfig(**VARIANTS[variant], hidden=hidden, embedding=hidden, rank=rank)
     precision = choose_precision("auto", DEVICE)
     model = Seq2seq(config, vocabulary, backend=choose_backend("auto", DEVICE, precision, config).backend).to(DEVICE)
     losses = torch.zeros(2, device=DEVICE, dtype=torch.float64)
     return Step(model, build_optimizer(model, TrainingConfig()), 1.0, losses, precision)
 
 
-def _measure(step: Step, batch: Batch) -> tuple[float, float]:
+def measure(step: Step, batch: Batch) -> tuple[float, float]:
     """Milliseconds and gigabytes of the whole step, captured as a graph."""
 
     def work() -> None:

@@ -18,7 +18,7 @@ from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
 from exadec.exemplars.retriever import Found, Retriever
-from exadec.loading.batch import Instance, collate
+from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
@@ -47,15 +47,17 @@ class Generation:
     score: float
     """log p divided by the length penalty; log p is the guided one if there is guidance."""
     exemplar: str | None
-    """The exemplar: the text that shows how to say it."""
+    """The exemplar: the text that shows how to say it. The nearest one, if the model reads several."""
+    exemplars: list[str]
+    """All exemplars that the model read, each once, the nearest first."""
     similarity: float | None
     """Cosine between the source and the exemplar's own source; None if the exemplar was given."""
     pieces: list[str]
     """The text in the model's pieces, the end symbol last."""
     memory: list[str]
-    """The pieces that could be attended to and copied."""
+    """The pieces that could be attended to and copied; `<none>` for an exemplar that there is not."""
     coefficients: np.ndarray | None
-    """(R,) or (G, R): λ; None for a model that does not adapt."""
+    """(R,), or (G, R) with one for each gate: λ; None for a model that does not adapt."""
     alternatives: list[tuple[str, float]]
     """The beam's other hypotheses with their scores, best first."""
     truncated: int
@@ -91,7 +93,7 @@ class _Input(NamedTuple):
 
     instance: Instance
     """Has no target. The batch's `PieceTable` numbers its unknown words."""
-    exemplar: str | None
+    exemplars: list[str]
     similarity: float | None
     truncated: int
 
@@ -166,22 +168,26 @@ class Writer:
     def _read(
         self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None, table: PieceTable
     ) -> list[_Input]:
-        """Ids of each source and of its exemplar, given or retrieved."""
+        """Ids of each source and of its exemplars, given or retrieved."""
+        count = self.run.config.model.exemplars_read
         missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
-        found: dict[int, Found] = {}
+        found: dict[int, list[Found]] = {}
         if missing and self.run.config.model.reads_exemplars:
-            found = dict(zip(missing, self._retriever.find([sources[i] for i in missing], group), strict=True))
+            texts = [sources[i] for i in missing]
+            found = dict(zip(missing, self._retriever.find_several(texts, group, count), strict=True))
         opening = self._announce(group)
         inputs = []
         for i, (source, exemplar) in enumerate(zip(sources, exemplars, strict=True)):
             ids, truncated = self._read_source(source, opening, table)
-            shown, similarity = np.array([NONE]), None
+            shown, similarity, shown_texts = (np.array([NONE]),) * count, None, list[str]()
             if exemplar is not None:
-                shown = self._read_given(exemplar, table)
+                shown, shown_texts = (self._read_given(exemplar, table),) * count, [exemplar]
             elif i in found:
-                exemplar, similarity = self._found_text(found[i]), found[i].similarity
-                shown = self._read_found(found[i], table)
-            inputs.append(_Input(Instance(ids, shown, np.array([], np.int64)), exemplar, similarity, truncated))
+                shown = tuple(self._read_found(one, table) for one in found[i])
+                similarity = found[i][0].similarity
+                shown_texts = [text for one in dict.fromkeys(found[i]) if (text := self._found_text(one)) is not None]
+            instance = Instance(ids, shown, np.array([], np.int64))
+            inputs.append(_Input(instance, shown_texts, similarity, truncated))
         return inputs
 
     def _announce(self, group: str | None) -> list[str]:
@@ -205,7 +211,8 @@ class Writer:
         ids = np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
         if not (ids < len(self.run.vocabulary)).any():
             raise InputError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
-        return ids
+        # A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
+        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids
 
     def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
         """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
@@ -234,14 +241,15 @@ class Writer:
     ) -> Generation:
         (text, score), *others = ((self.run.segmenter.join(table.decode(best.ids)), best.score) for best in hypotheses)
         instance = replace(one.instance, target=np.array(hypotheses[0].ids, np.int64))
-        memory = [instance.source, instance.exemplar] if self._copies_exemplar else [instance.source]
+        memory = [instance.source, *instance.exemplars] if self._copies_exemplar else [instance.source]
         return Generation(
             text=text,
             score=score,
-            exemplar=one.exemplar,
+            exemplar=one.exemplars[0] if one.exemplars else None,
+            exemplars=one.exemplars,
             similarity=one.similarity,
             pieces=[*table.decode(hypotheses[0].ids), SPECIALS[EOS]],
-            memory=table.decode(np.concatenate(memory).tolist()),
+            memory=[piece for ids in memory for piece in table.decode(ids.tolist()) or [SPECIALS[NONE]]],
             coefficients=lam[0] if lam is not None and len(lam) == 1 else lam,
             alternatives=others,
             truncated=one.truncated,
@@ -253,10 +261,13 @@ class Writer:
         batch = collate([instance], len(self.run.vocabulary), self._copies_exemplar)
         batch = batch.to(next(self.model.parameters()).device)
         with torch.no_grad():
-            mixture = self.model.explain(self.model.encode(batch), batch.target_input)
+            state = self.model.encode(batch)
+            mixture = self.model.explain(state, batch.target_input)
         if mixture.weights is None or mixture.log_copy is None:
             return Explanation(None, None)
-        return Explanation(mixture.weights[0].cpu().numpy(), mixture.log_copy[0].exp().cpu().numpy())
+        # Several exemplars of different lengths are padded.
+        attention = mixture.weights[0][:, state.memory.mask[0]]
+        return Explanation(attention.cpu().numpy(), mixture.log_copy[0].exp().cpu().numpy())
 
     @property
     def _copies_exemplar(self) -> bool:

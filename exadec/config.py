@@ -66,7 +66,7 @@ class CorpusConfig:
     segmentation: Literal["words", "bpe", "bpe_either_case"] = "bpe"
     """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data;
     `bpe_either_case` also splits a word in the same places whether or not it begins with a capital, so that a copied
-    word can change its case."""
+    word can change its case (`model.copy_case`)."""
     pretokenized: bool = False
     """The text is already tokenised; `words` then splits at spaces only."""
     lower_case: bool = False
@@ -100,8 +100,8 @@ class ExemplarConfig:
 
     policy: str = "nearest"
     """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: another instance's nearest;
-    `oracle`: nearest by the target itself, for analysis only; `given`: named in the file `given`. All policies are in
-    `exadec.exemplars.policies.POLICIES`."""
+    `oracle`: nearest by the target itself, and `form`: a target of the same form with other words, both for analysis
+    only; `given`: named in the file `given`. All policies are in `exadec.exemplars.policies.POLICIES`."""
     neighbours: int = 1
     """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"
@@ -114,6 +114,10 @@ class ExemplarConfig:
     """Never show a text identical to the target."""
     group: Literal["any", "only", "prefer"] = "any"
     """`only`: from the instance's own group, for a house style; `prefer`: from there if anything in it is similar."""
+    form_share: float = 0.0
+    """This share of the training instances, drawn at random, gets an exemplar by form instead: a target of the same
+    form with other words. Such exemplars are marked, and so are exemplars that someone gives: the model learns to
+    follow a marked one, and to take a retrieved one as a hint."""
     given: str | None = None
     """JSONL file of `split`, `uid` and `exemplar`, the uid of a training record."""
     seed: int = 1
@@ -121,8 +125,13 @@ class ExemplarConfig:
 
     def __post_init__(self) -> None:
         require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
+        require(0.0 <= self.form_share <= 1.0, "exemplars.form_share", "from 0 to 1", self.form_share)
         if (self.policy == "given") != (self.given is not None):
             raise ConfigError("`exemplars.given` names the file of the policy `given`: set both or neither.")
+
+
+RANKING = ("nearest", "oracle")
+"""The policies whose exemplar is the first of the neighbours that they keep; the others choose one exemplar."""
 
 
 @dataclass(frozen=True)
@@ -146,12 +155,32 @@ class ModelConfig:
     """Size of each direction of the one-layer exemplar BiLSTM; A is twice this."""
     rank: int | None = None
     """r, the number of coefficients; empty means r = D, as in the paper."""
-    weights: Literal["factored", "unconstrained"] = "factored"
-    """`factored`: P = U diag(λ) Vᵀ; `unconstrained`: P = Σ λᵢPᵢ (equation 5), for tests and ablation only."""
+    weights: Literal["factored", "residual", "unconstrained"] = "factored"
+    """`factored`: P = U diag(λ) Vᵀ, as in the paper; `residual`: P = W + U diag(λ) Vᵀ, where λ starts at zero, so that
+    training starts from a plain decoder; `unconstrained`: P = Σ λᵢPᵢ (equation 5), for tests and ablation only."""
     per_gate_coefficients: bool = False
     """Give each gate its own λ instead of one for the whole cell."""
     coefficient_norm: float | None = None
-    """‖λ‖; empty means √D, as in the appendix."""
+    """‖λ‖; empty means √D, as in the appendix. With `residual` weights λ has no fixed norm."""
+    adaptive_output: bool = False
+    """Build the attentional layer from λ, too, and let λ move the gate of `attention` copying. The paper adapts only
+    the recurrent cell. This and the next settings of exemplars have no effect on a model that does not adapt, so that
+    `--variant seq2seq` is always a plain baseline."""
+    exemplars_read: int = 1
+    """k: how many of the nearest exemplars the model reads; their λ are averaged. `exemplars.neighbours` must be at
+    least k. An exemplar that is given, or that a policy other than `nearest` and `oracle` chooses, is read k times."""
+    exemplar_pooling: Literal["last", "attention"] = "last"
+    """What represents an exemplar: the `last` states of its BiLSTM, as in the paper, or an average of all states that a
+    learnt `attention` weights."""
+    exemplar_context: bool = False
+    """Let an adaptive decoder also attend over the exemplars, with an attention of their own. Unlike AttExp it cannot
+    copy from them, and they do not compete with the source."""
+    copy_case: bool = False
+    """Let the model change the case of a copied word's first letter, so that copying can follow a house style. It works
+    best with `corpus.segmentation: bpe_either_case`; an unknown word keeps its case."""
+    exemplar_skipping: float = 0.0
+    """How often training shows `<none>` instead of an instance's exemplars, so that the model can also write without
+    them; guidance at search time needs it."""
     exemplar_layer: bool = False
     """A tanh layer between the exemplar's state and C, as in the released code."""
     input_feeding: bool = False
@@ -178,11 +207,11 @@ class ModelConfig:
     """On the exemplar encoder's final state."""
 
     def __post_init__(self) -> None:
-        for key in ("hidden", "embedding", "encoder_layers", "exemplar_hidden"):
+        for key in ("hidden", "embedding", "encoder_layers", "exemplar_hidden", "exemplars_read"):
             require(getattr(self, key) >= 1, f"model.{key}", "at least 1", getattr(self, key))
         require(self.rank is None or self.rank >= 1, "model.rank", "empty or at least 1", self.rank)
         for item in fields(self):
-            if item.name.endswith("_dropout"):
+            if item.name.endswith(("_dropout", "_skipping")):
                 rate = getattr(self, item.name)
                 require(0.0 <= rate < 1.0, f"model.{item.name}", "at least 0 and below 1", rate)
         require(
@@ -193,11 +222,24 @@ class ModelConfig:
         )
         if self.freeze_embeddings and self.glove is None:
             raise ConfigError("`model.freeze_embeddings` needs vectors to freeze, but `model.glove` is empty.")
+        if self.copy_case and self.copy == "none":
+            raise ConfigError(
+                "`model.copy_case` changes copied words, but `model.copy` is none: set model.copy_case=false."
+            )
+        if self.weights == "residual" and self.coefficient_norm is not None:
+            raise ConfigError(
+                "`model.coefficient_norm` must be empty with `model.weights: residual`, where λ has no fixed norm."
+            )
 
     @property
     def reads_exemplars(self) -> bool:
         """Whether the model uses the exemplar at all; Seq2seq does not."""
         return self.adaptive or self.attend_exemplar
+
+    @property
+    def has_exemplar_context(self) -> bool:
+        """Whether the exemplars have an attention of their own."""
+        return self.adaptive and self.exemplar_context
 
     @property
     def coefficient_rank(self) -> int:
@@ -307,12 +349,26 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 
+    def __post_init__(self) -> None:
+        read, kept = self.model.exemplars_read, self.exemplars.neighbours
+        if self.model.reads_exemplars and self.exemplars.policy in RANKING and read > kept:
+            raise ConfigError(
+                f"`model.exemplars_read` is {read}, but `exemplars.neighbours` keeps only {kept} for each instance: "
+                f"set exemplars.neighbours={read}."
+            )
+
     @staticmethod
     def load(path: Path | str, overrides: Sequence[str] = (), variant: str | None = None) -> "Config":
-        """Read YAML, then apply the `section.key=value` overrides, then the variant's two switches."""
+        """Read YAML, then apply the `section.key=value` overrides, then the variant's two switches.
+
+        A key of the file wins over the file's own preset. A preset among the overrides wins over the file, but not
+        over other overrides.
+        """
         values = read_yaml(Path(path))
-        for override in overrides:
+        for override in sorted(overrides, key=lambda text: not text.startswith("preset=")):
             apply_override(values, override)
+            if override.startswith("preset="):
+                _apply_preset(values)
         if variant is not None:
             if variant not in VARIANTS:
                 raise ConfigError(f"unknown variant {variant!r}; the variants are {', '.join(VARIANTS)}.")
@@ -321,10 +377,8 @@ class Config:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Config":
-        preset = values.get("preset", "paper")
-        require_choice(preset, PRESETS, "preset")
         merged: dict[str, Any] = dict(values)
-        for section, defaults in PRESETS[preset].items():
+        for section, defaults in _preset_of(values).items():
             merged[section] = {**defaults, **(merged.get(section) or {})}
         return build(Config, merged)
 
@@ -334,6 +388,18 @@ class Config:
     def replace(self, section: str, **values: Any) -> "Config":
         """A copy with some values of one section changed."""
         return dataclasses.replace(self, **{section: dataclasses.replace(getattr(self, section), **values)})
+
+
+def _preset_of(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    preset = values.get("preset", "paper")
+    require_choice(preset, PRESETS, "preset")
+    return PRESETS[preset]
+
+
+def _apply_preset(values: dict[str, Any]) -> None:
+    """Put the values of the preset in place of what the sections say."""
+    for section, chosen in _preset_of(values).items():
+        values[section] = {**(values.get(section) or {}), **chosen}
 
 
 def known_keys() -> list[str]:

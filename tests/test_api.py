@@ -11,12 +11,16 @@ import torch
 
 from exadec.api import Writer, load
 from exadec.config import VARIANTS, Config
+from exadec.corpus.segment import find_other_case
 from exadec.corpus.vocabulary import PieceTable
 from exadec.errors import InputError
+from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.loading.batch import Instance, collate
 from exadec.training.checkpoint import open_corpus
+from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
-from support.toys import toy_records, variant_config, write_splits
+from support.tiny_runs import config_beyond_the_paper
+from support.toys import config_for, toy_records, variant_config, write_splits
 
 SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
 
@@ -63,7 +67,7 @@ def test_numbers_are_those_of_the_model_itself(writers: dict[str, Writer], varia
         return np.array(table.encode(run.segmenter.segment(text)), np.int64)
 
     texts = zip(SOURCES, exemplars, generations, strict=True)
-    instances = [Instance(ids(source), ids(exemplar), ids(one.text)) for source, exemplar, one in texts]
+    instances = [Instance(ids(source), (ids(exemplar),), ids(one.text)) for source, exemplar, one in texts]
     batch = collate(instances, len(run.vocabulary), run.config.model.attend_exemplar)
     with torch.no_grad():
         lam = writer.model.exemplar_coefficients(batch)
@@ -73,7 +77,7 @@ def test_numbers_are_those_of_the_model_itself(writers: dict[str, Writer], varia
         weights = mixture.weights[row, :steps]
         attended = [weights[:, :source]]
         if run.config.model.attend_exemplar:
-            attended.append(weights[:, batch.source.shape[1] :][:, : len(instances[row].exemplar)])
+            attended.append(weights[:, batch.source.shape[1] :][:, : len(instances[row].exemplars[0])])
         np.testing.assert_allclose(one.attention, torch.cat(attended, dim=1), atol=1e-6)
         np.testing.assert_allclose(one.copy_gate, mixture.log_copy[row, :steps].exp(), atol=1e-6)
         if lam is None:
@@ -109,7 +113,7 @@ def test_shown_exemplar_is_what_the_model_read(
     read: list[list[str]] = []
 
     def note(instances: list[Instance], *arguments: object) -> object:
-        read.extend(tables[-1].decode(one.exemplar.tolist()) for one in instances)
+        read.extend(tables[-1].decode(one.exemplars[0].tolist()) for one in instances)
         return collate(instances, *arguments)  # type: ignore[arg-type]
 
     tables: list[PieceTable] = []
@@ -215,3 +219,60 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
 
 def test_a_group_is_not_read_by_a_model_that_was_not_told(writers: dict[str, Writer]) -> None:
     assert writers["seq2seq"].write("n1 k1", group="any").memory == ["n1", "k1"]
+
+
+@pytest.fixture(scope="module", params=["seq2seq", "adadec", "adadec+attexp"])
+def beyond(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    """A run with every option beyond the paper, on texts in mixed case."""
+    folder = tmp_path_factory.mktemp("beyond")
+    records = toy_records(60, seed=0)
+    for i, record in enumerate(records):
+        record["source"] = str(record["source"]).title()
+        if i % 2:
+            record["target"] = str(record["target"]).title()
+    write_splits(folder, records)
+    config = config_beyond_the_paper(folder / "work", request.param, config_for(folder, vocabulary_size=340).corpus)
+    return load(train(config, folder / "run").folder)
+
+
+def test_writer_goes_beyond_the_paper(beyond: Writer) -> None:
+    """New text is read like the corpus: the same exemplars, the same text, as many columns as pieces."""
+    config, corpus = beyond.run.config, open_corpus(beyond.run)
+    outputs = evaluate(beyond.run.folder, "test")[:12]
+    found = beyond.write_all([output.source for output in outputs])
+    for number, (output, one) in enumerate(zip(outputs, found, strict=True)):
+        assert (one.text, one.score) == (output.text, pytest.approx(output.score, rel=1e-4))
+        assert one.text == beyond.run.segmenter.join(one.pieces[:-1])
+        assert one.attention.shape == (len(one.pieces), len(one.memory))
+        np.testing.assert_allclose(one.attention.sum(axis=1), 1, atol=1e-5)
+        source = beyond.run.segmenter.segment(output.source)
+        assert one.memory[: len(source)] == source
+        if config.model.reads_exemplars:
+            assert one.exemplar == output.exemplar
+        if config.model.attend_exemplar:
+            exemplars = open_trained_exemplars(corpus, config.exemplars, beyond.run.facts["exemplars"])
+            shown = [corpus.targets("train")[i] for i in exemplars.nearest("test", 3)[number]]
+            assert one.memory[len(source) :] == corpus.table.decode(np.concatenate(shown).tolist())
+        if config.model.adaptive:
+            assert one.coefficients.shape == (5, 4)
+
+
+def test_writer_beyond_the_paper_takes_what_is_given(beyond: Writer) -> None:
+    if not beyond.run.config.model.reads_exemplars:
+        pytest.skip("it reads no exemplars")
+    first, other = beyond.write_all(["House1 N3 K5"] * 2, ["Up n9 k2", "up N9 K2 down down"], n_best=2)
+    assert first.score != other.score
+    guided = beyond.write("House1 N3 K5", "Up n9 k2", guidance=1.5)
+    assert guided.score != first.score
+    alone = beyond.write("House1 N3 K5", "Up n9 k2")
+    assert (alone.text, alone.score) == (first.text, pytest.approx(first.score, rel=1e-4))
+    unheard = beyond.write("東京")
+    assert unheard.exemplar is None
+    assert unheard.memory.count("<none>") == (3 if beyond.run.config.model.attend_exemplar else 0)
+    assert unheard.attention.shape == (len(unheard.pieces), len(unheard.memory))
+
+
+def test_saved_model_knows_the_other_case(beyond: Writer) -> None:
+    vocabulary = beyond.run.vocabulary
+    np.testing.assert_array_equal(beyond.model.other_case.numpy(), find_other_case(vocabulary))
+    assert vocabulary.pieces[beyond.model.other_case[vocabulary.get("Ġup")]] == "ĠUp"

@@ -18,7 +18,7 @@ from exadec.training.checkpoint import LAST, open_corpus
 from exadec.training.evaluation import evaluate, mean_surprise
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import train
-from support.small_models import build_small_model, random_batch
+from support.small_models import ALL_OPTIONS, batch_for, build_small_model
 from support.toys import toy_records, variant_config, write_splits
 
 pytestmark = [
@@ -27,13 +27,16 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("shape", [{}, {"copy": "separate", "input_feeding": True}, {"cell": "gru"}, {"cell": "elman"}])
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"copy": "separate", "input_feeding": True}, {"cell": "gru"}, {"cell": "elman"}, ALL_OPTIONS],
+    ids=lambda shape: "-".join(shape),
+)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, object]) -> None:
-    switches = VARIANTS[variant]
-    reference = build_small_model(**switches, **shape).train()
+    reference = build_small_model(**VARIANTS[variant], **shape).train()
     model = copy.deepcopy(reference).cuda()
-    batch = random_batch(9, copy_exemplar=switches["attend_exemplar"])
+    batch = batch_for(model.config, 9)
     words = batch.target_output != PAD
     expected, found = reference(batch), model(batch.to(torch.device("cuda")))
     torch.testing.assert_close(found.cpu()[words], expected[words], rtol=1e-9, atol=1e-9)
@@ -45,12 +48,12 @@ def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, o
         )
 
 
+@pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])
 @pytest.mark.parametrize("guided", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_search_equals_the_cpu(variant: str, guided: bool) -> None:
-    switches = VARIANTS[variant]
-    model = build_small_model(**switches)
-    batch = random_batch(7, copy_exemplar=switches["attend_exemplar"])
+def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, object]) -> None:
+    model = build_small_model(**VARIANTS[variant], **option)
+    batch = batch_for(model.config, 7)
     guidance = 1.0 if guided and model.config.reads_exemplars else 0.0
     config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance)
     expected = search_batch(model, batch, config, n_best=3).hypotheses
@@ -118,14 +121,18 @@ def test_bfloat16_losses_are_near_those_of_float32(toy: Path) -> None:
     assert losses[1] == pytest.approx(losses[0], rel=0.25)
 
 
+@pytest.mark.parametrize("beyond", [False, True], ids=["paper", "all"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trainings_with_one_seed_are_the_same_captured_or_not(
-    toy: Path, variant: str, monkeypatch: pytest.MonkeyPatch
+    toy: Path, variant: str, beyond: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = variant_config(toy, variant, precision="bfloat16", epochs=2, clip_norm=0.1)
-    runs = [train(config, toy / f"same-{variant}-{number}") for number in range(3)]
+    if beyond:
+        config = config.replace("exemplars", neighbours=3).replace("model", **ALL_OPTIONS, exemplar_skipping=0.3)
+    name = f"same-{variant}-{'all' if beyond else 'paper'}"
+    runs = [train(config, toy / f"{name}-{number}") for number in range(3)]
     monkeypatch.setattr(step, "_CAPTURE_AFTER", 1_000_000)
-    runs.append(train(config, toy / f"same-{variant}-eager"))
+    runs.append(train(config, toy / f"{name}-eager"))
     first, *others = (load_file(run.folder / LAST) for run in runs)
     keys = [key for key in first if key.startswith(("model.", "adam."))]
     assert {key.partition(".")[0] for key in keys} == {"model", "adam"}

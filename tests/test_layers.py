@@ -19,11 +19,11 @@ ORDER = {
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
     "corpus": "raw data become records and token ids: nothing comes before it",
+    "textmetrics": "text is read and scored as it is; exemplars can be chosen by what it finds",
     "exemplars": "exemplars are found among the corpus's training records",
     "loading": "ids and exemplars become padded batches",
     "model": "a batch becomes log-probabilities",
     "search": "a model's probabilities become text",
-    "textmetrics": "text is scored against text; training stops early by such a score",
     "settings": "looks names of a configuration up in the lists of the packages above",
     "training": "loads, fits, searches and scores in one loop; its result is a run on disk",
     "api": "opens a run and writes new text",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from exadec.config import ExemplarConfig
+from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.record import SPLITS
 from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
@@ -20,10 +20,13 @@ from exadec.exemplars.counts import open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
 from exadec.exemplars.policies import find_policy
+from exadec.exemplars.policies.form import Form
 from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
 
 FORMAT = 2
 DEFAULT = ExemplarConfig()
+_ADDED_LATER = ("form_share",)
+"""Settings that maps of earlier versions do not have. At its default, such a setting does not change a map's key."""
 
 
 class ExemplarMap:
@@ -50,6 +53,28 @@ class ExemplarMap:
         """(N, k) int64 and float32: the nearest training instances and their cosines; k = 0 if none were searched."""
         return self._load(f"{split}.neighbours.npy"), self._load(f"{split}.neighbour_similarities.npy")
 
+    def marked(self, split: str) -> np.ndarray:
+        """(N,) bool: whether an exemplar is marked as one to follow, because it was chosen by form."""
+        path = self.folder / f"{split}.marked.npy"
+        return self._load(path.name) if path.is_file() else np.zeros(len(self.indices(split)), bool)
+
+    def nearest(self, split: str, count: int) -> np.ndarray:
+        """(N, count) int64: the exemplar, and with it the next nearest; -1 in a whole row for none.
+
+        Where there are too few, the first is repeated. So is the exemplar of a policy that does not choose the nearest:
+        what is near to the instance has nothing to do with it.
+        """
+        chosen = self.indices(split)[:, None]
+        if count == 1 or self.manifest["config"]["policy"] not in RANKING:
+            return chosen.repeat(count, axis=1)
+        found = self.neighbours(split)[0][:, :count]
+        if found.shape[1] < count:
+            raise InputError(
+                f"{self.folder}: the model reads {count} exemplars, but only {found.shape[1]} neighbours of each "
+                f"instance were kept; retrieve again with exemplars.neighbours={count}."
+            )
+        return np.where(found < 0, found[:, :1], found)
+
     def _load(self, name: str) -> np.ndarray:
         try:
             return np.asarray(np.load(self.folder / name))
@@ -71,7 +96,7 @@ def retrieve(
     """
     find_policy(config)  # raises for an unknown policy before any work
     folder = exemplar_folder(corpus, config)
-    facts: dict[str, Any] = {"corpus": corpus.hash, "config": asdict(config)}
+    facts: dict[str, Any] = {"corpus": corpus.hash, "config": _choices(config)}
     if config.given is not None:
         if not Path(config.given).is_file():
             raise InputError(f"{config.given}: no such file (named by `exemplars.given`).")
@@ -89,8 +114,14 @@ def retrieve(
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:
     """Beside the corpus. Each policy has its own folder, so that runs keep the exemplars they were trained with."""
-    choices = asdict(config)
+    choices = _choices(config)
     return _folder_named(corpus, config, [choices, "same ids"] if _excludes_by_ids(corpus, config) else choices)
+
+
+def _choices(config: ExemplarConfig) -> dict[str, Any]:
+    """The settings that a map depends on."""
+    default = asdict(DEFAULT)
+    return {key: value for key, value in asdict(config).items() if key not in _ADDED_LATER or value != default[key]}
 
 
 def _folder_named(corpus: Corpus, config: ExemplarConfig, choices: object) -> Path:
@@ -118,7 +149,7 @@ def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
 def open_trained_exemplars(corpus: Corpus, config: ExemplarConfig, key: str) -> ExemplarMap:
     """The map with this hash, which a run was trained with; an error if it has changed since."""
     folder = exemplar_folder(corpus, config)
-    older = _folder_named(corpus, config, asdict(config))  # of a version that excluded by other rules
+    older = _folder_named(corpus, config, _choices(config))  # of a version that excluded by other rules
     for place in (folder, older):
         if (place / MANIFEST).is_file() and ExemplarMap(place).hash == key:
             return open_exemplars(corpus, place)
@@ -160,19 +191,40 @@ def _choose_for_splits(
     counts = open_counts(corpus, config.features, find_policy(config).compares, report)
     bag = BagOfWords(config.weighting, _splitter(corpus, config))
     train = _open_instances(corpus, "train", bag.fit_counted(counts.names(), counts.counted("train")))
-    policy = find_policy(config)(Pool(train, bag.weights, config, corpus))
+    pool = Pool(train, bag.weights, config, corpus)
+    policy = find_policy(config)(pool)
     facts = {}
     for split in SPLITS:
         side = train
         if split != "train":
             side = _open_instances(corpus, split, bag.take_counted(counts.counted(split)))
         choice = policy.choose(side, split, _for_split(engine, split, report))
+        if split == "train" and config.form_share > 0:
+            choice, marked = _show_forms(choice, pool, engine)
+            np.save(folder / f"{split}.marked.npy", marked)
         _write_choice(folder, split, choice)
         facts[split] = {
             "without_exemplar": int((choice.index < 0).sum()),
             "mean_similarity": float(choice.similarity.mean()),
         }
     return facts
+
+
+def _show_forms(choice: Choice, pool: Pool, engine: Engine) -> tuple[Choice, np.ndarray]:
+    """Give `form_share` of the training instances an exemplar by form; returns which, (N,) bool, as well."""
+    forms = Form(pool).choose(pool.train, "train", engine)
+    drawn = np.random.default_rng((pool.config.seed, *b"form")).random(len(pool.train)) < pool.config.form_share
+    marked = drawn & (forms.index >= 0)
+    rows = marked[:, None]
+    return (
+        Choice(
+            np.where(marked, forms.index, choice.index),
+            np.where(marked, forms.similarity, choice.similarity),
+            np.where(rows, forms.index[:, None], choice.neighbours),
+            np.where(rows, forms.similarity[:, None], choice.neighbour_similarities),
+        ),
+        marked,
+    )
 
 
 def _for_split(engine: Engine, split: str, report: Report) -> Engine:

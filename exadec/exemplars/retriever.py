@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from exadec.config import ExemplarConfig
+from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.sequences import fingerprints
 from exadec.corpus.vocabulary import UNK
@@ -35,9 +35,9 @@ class Retriever:
     """Finds exemplars for new texts the way the run's policy found them for the corpus.
 
     These settings apply to new text: `policy` (`nearest`, `sample`, `random`), `neighbours`, `weighting`, `features`,
-    `group` and `exclude_same_source`. The policies `shuffled`, `oracle` and `given` need instances of the corpus, so
-    new text gets the nearest exemplar instead. `group: only` without a group searches all instances. The log says so
-    once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
+    `group` and `exclude_same_source`. The policies `shuffled`, `oracle`, `form` and `given` need instances of the
+    corpus, so new text gets the nearest exemplar instead. `group: only` without a group searches all instances. The log
+    says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
     def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
@@ -58,19 +58,32 @@ class Retriever:
         With a group, only that group's instances are searched. If the run has `group: prefer`, a source that resembles
         none of them searches all instances.
         """
+        return [found for (found,) in self.find_several(sources, group, 1)]
+
+    def find_several(self, sources: Sequence[str], group: str | None, count: int) -> list[list[Found]]:
+        """Find an instance and the next nearest, `count` in all, for a model that reads as many in training."""
         among = None if group is None else self._members(group)
         if group is None and self.config.group == "only" and not self._told_of_groups:
             self._told_of_groups = True
             logger.warning("the run has `group: only`, but no group was named: exemplars come from all groups.")
         texts = NewTexts(sources, self.index, self.config, among, self._same_source)
-        ids, similarities = self.policy.choose_for_new(texts)
+        ids, similarities = self._choose(texts, count)
         if group is not None and self.config.group == "prefer":
-            rest = np.flatnonzero(ids < 0)
-            ids[rest], similarities[rest] = self.policy.choose_for_new(replace(texts.take(rest), among=None))
+            rest = np.flatnonzero(ids[:, 0] < 0)
+            ids[rest], similarities[rest] = self._choose(replace(texts.take(rest), among=None), count)
         return [
-            Found(number if number >= 0 else None, similarity)
-            for number, similarity in zip(ids.tolist(), similarities.tolist(), strict=True)
+            [Found(number if number >= 0 else None, cosine) for number, cosine in zip(numbers, cosines, strict=True)]
+            for numbers, cosines in zip(ids.tolist(), similarities.tolist(), strict=True)
         ]
+
+    def _choose(self, texts: NewTexts, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """(Q, count) int64 and float32: instances as `ExemplarMap.nearest` has them, -1 for none, and their cosines."""
+        if count > 1 and (self.config.policy in RANKING or self.policy.not_for_new_text):
+            ids, similarities = texts.nearest(count)
+            lacking = ids < 0
+            return np.where(lacking, ids[:, :1], ids), np.where(lacking, similarities[:, :1], similarities)
+        chosen, similarities = self.policy.choose_for_new(texts)
+        return chosen[:, None].repeat(count, axis=1), similarities[:, None].repeat(count, axis=1)
 
     def _members(self, group: str) -> np.ndarray:
         """(N,) bool over the training instances."""

@@ -24,9 +24,9 @@ class Batch:
     source_lengths: torch.Tensor
     """(B,)"""
     exemplar: torch.Tensor
-    """(B, Z)"""
+    """(B·k, Z): k exemplars for the first instance, then k for the second, and so on."""
     exemplar_lengths: torch.Tensor
-    """(B,)"""
+    """(B·k,)"""
     target_input: torch.Tensor
     """(B, T): the begin symbol, then the target."""
     target_output: torch.Tensor
@@ -47,16 +47,25 @@ class Instance:
     """One instance as id sequences; ids at or above V are unknown words, numbered over the whole corpus."""
 
     source: np.ndarray
-    exemplar: np.ndarray
+    exemplars: tuple[np.ndarray, ...]
+    """As many for each instance of a batch."""
     target: np.ndarray
+
+
+def mark(exemplar: np.ndarray) -> np.ndarray:
+    """An exemplar to follow: it begins with the begin symbol."""
+    return np.concatenate([[BOS], exemplar])
 
 
 def collate(instances: Sequence[Instance], vocabulary_size: int, copy_exemplar: bool) -> Batch:
     """Pad instances into a batch. With `copy_exemplar`, the exemplar's words can be copied as well as the source's."""
-    texts = zip(*((instance.source, instance.exemplar, instance.target) for instance in instances), strict=True)
-    sources, exemplars, targets = (_flatten(rows) for rows in texts)
-    local = LocalWords.find([sources, exemplars] if copy_exemplar else [sources], vocabulary_size)
-    source, exemplar, target = (_pad(local.relabel(text)) for text in (sources, exemplars, targets))
+    sources, targets = (_flatten([getattr(one, side) for one in instances]) for side in ("source", "target"))
+    exemplars = _flatten([exemplar for one in instances for exemplar in one.exemplars])
+    # All exemplars of an instance as one text: they share its numbers for unknown words.
+    together = Sequences(exemplars.ids, exemplars.offsets[:: len(instances[0].exemplars)])
+    local = LocalWords.find([sources, together] if copy_exemplar else [sources], vocabulary_size)
+    source, target = (_pad(local.relabel(text)) for text in (sources, targets))
+    exemplar = _pad(Sequences(local.relabel(together).ids, exemplars.offsets))
     ends, rows = torch.from_numpy(targets.lengths), torch.arange(len(instances))
     target_input = functional.pad(target, (1, 0), value=BOS)
     target_output = functional.pad(target, (0, 1), value=PAD)

@@ -11,21 +11,24 @@ import torch
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.vocabulary import NONE, PAD
 from exadec.exemplars.retrieve import ExemplarMap
-from exadec.loading.batch import Batch, Instance, collate
+from exadec.loading.batch import Batch, Instance, collate, mark
 
 _POOL = 50
 """Batches that are sorted by length together: little padding, and the order is still random."""
 
 
 class Loader:
-    """Instances of one split, each with its exemplar."""
+    """Instances of one split, each with its exemplars."""
 
-    def __init__(self, corpus: Corpus, exemplars: ExemplarMap, split: str, copy_exemplar: bool):
+    def __init__(
+        self, corpus: Corpus, exemplars: ExemplarMap, split: str, copy_exemplar: bool, exemplars_each: int = 1
+    ):
         self.split = split
         self.sources = corpus.sources(split)
         self.targets = corpus.targets(split)
         self.exemplar_targets = corpus.targets("train")
-        self.exemplar_index = exemplars.indices(split)
+        self.exemplar_index = exemplars.nearest(split, exemplars_each)  # (N, k)
+        self.exemplar_marked = exemplars.marked(split)  # (N,)
         self.vocabulary_size = len(corpus.vocabulary)
         self.copy_exemplar = copy_exemplar
 
@@ -33,10 +36,11 @@ class Loader:
         return len(self.sources)
 
     def instance(self, index: int) -> Instance:
-        exemplar = int(self.exemplar_index[index])
+        shown = self.exemplar_index[index].tolist()
+        texts = (self.exemplar_targets[one] if one >= 0 else np.array([NONE]) for one in shown)
         return Instance(
             source=self.sources[index],
-            exemplar=self.exemplar_targets[exemplar] if exemplar >= 0 else np.array([NONE]),
+            exemplars=tuple(mark(text) for text in texts) if self.exemplar_marked[index] else tuple(texts),
             target=self.targets[index],
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from exadec.corpus.prepare import Sequences
-from exadec.corpus.vocabulary import NONE
+from exadec.corpus.vocabulary import BOS, NONE
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.loading.unknown import LocalWords
@@ -47,18 +47,27 @@ class ResidentLoader:
 
     def __init__(self, loader: Loader, device: torch.device):
         shown, targets = loader.exemplar_targets, loader.targets
+        self.exemplars_each = loader.exemplar_index.shape[1]
         # After the last training target comes the exemplar of the instances that have none.
-        number = np.where(loader.exemplar_index < 0, len(shown), loader.exemplar_index)
+        number = np.where(loader.exemplar_index < 0, len(shown), loader.exemplar_index).ravel()  # (N·k,)
         lengths, begins = np.append(shown.lengths, 1)[number], shown.offsets[number]
         ids, sources = np.append(shown.ids, NONE), loader.sources
+        if loader.exemplar_marked.any():
+            # Each text behind a begin symbol of its own, where a marked exemplar begins.
+            ids, begins = np.insert(ids, shown.offsets, BOS), begins + number + 1
+            marked = np.repeat(loader.exemplar_marked, self.exemplars_each)
+            lengths, begins = lengths + marked, begins - marked
         unknown = Sequences(np.zeros(0, np.int64), np.zeros(len(sources) + 1, np.int64))
         if max(part.max(initial=0) for part in (sources.ids, ids, targets.ids)) >= loader.vocabulary_size:
             # Each instance numbers unknown words separately, so each needs its own copy of its exemplar.
-            exemplars = _take_rows(ids, begins, lengths)
-            local = LocalWords.find([sources, exemplars] if loader.copy_exemplar else [sources], loader.vocabulary_size)
-            sources, exemplars, targets = (local.relabel(text) for text in (sources, exemplars, targets))
-            ids, begins, unknown = exemplars.ids, exemplars.offsets[:-1], local.words
-        self.source_lengths, self.exemplar_lengths, self.target_lengths = sources.lengths, lengths, targets.lengths
+            ids, offsets = _take_rows(ids, begins, lengths)
+            together = Sequences(ids, offsets[:: self.exemplars_each])
+            local = LocalWords.find([sources, together] if loader.copy_exemplar else [sources], loader.vocabulary_size)
+            sources, together, targets = (local.relabel(text) for text in (sources, together, targets))
+            ids, begins, unknown = together.ids, offsets[:-1], local.words
+        self.source_lengths, self.target_lengths = sources.lengths, targets.lengths
+        self.exemplar_lengths = lengths.reshape(len(sources), -1).max(axis=1)
+        """(N,): the longest of each instance's exemplars"""
         self.most_unknown = int(unknown.lengths.max(initial=0))
         self._sources, self._targets, self._unknown = (
             Texts.load(text.ids, text.offsets[:-1], text.lengths, device) for text in (sources, targets, unknown)
@@ -79,10 +88,11 @@ class ResidentLoader:
         from exadec.loading.resident_kernels import gather  # imported late: only CUDA builds of torch have Triton
 
         sizes = (*shape[1:], self.most_unknown)
-        return gather(indices, self._sources, self._exemplars, self._targets, self._unknown, sizes)
+        texts = (self._sources, self._exemplars, self._targets, self._unknown)
+        return gather(indices, *texts, sizes, self.exemplars_each)
 
 
-def _take_rows(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> Sequences:
-    """Sequences given by their begins and lengths, concatenated."""
+def _take_rows(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences given by their begins and lengths, concatenated, and their offsets."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Sequences(ids[np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)
+    return ids[np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets

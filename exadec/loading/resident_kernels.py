@@ -13,20 +13,28 @@ from exadec.loading.resident import Texts
 
 
 def gather(
-    indices: torch.Tensor, source: Texts, exemplar: Texts, target: Texts, unknown: Texts, sizes: tuple[int, ...]
+    indices: torch.Tensor,
+    source: Texts,
+    exemplar: Texts,
+    target: Texts,
+    unknown: Texts,
+    sizes: tuple[int, ...],
+    exemplars_each: int,
 ) -> Batch:
     """(B,) int64, -1 for rows without target words -> a batch whose texts are padded to `sizes`.
 
     The sizes are for sources, exemplars, targets with their end symbol, and unknown words.
     """
     batch, new = len(indices), indices.new_empty
-    sources, exemplars, outputs, words = (new(batch, size) for size in sizes)
-    inputs, lengths = torch.empty_like(outputs), new(2, batch)
+    rows = (batch, batch * exemplars_each, batch, batch)
+    sources, exemplars, outputs, words = (new(count, size) for count, size in zip(rows, sizes, strict=True))
+    inputs, lengths, of_exemplars = torch.empty_like(outputs), new(batch), new(batch * exemplars_each)
     _gather[(batch,)](
-        indices, *source, *exemplar, *target, *unknown, sources, exemplars, inputs, outputs, words, lengths, batch,
-        *sizes, PAD, BOS, EOS, *(triton.next_power_of_2(max(1, size)) for size in sizes),
+        indices, *source, *exemplar, *target, *unknown, sources, exemplars, inputs, outputs, words, lengths,
+        of_exemplars, *sizes, PAD, BOS, EOS, exemplars_each,
+        *(triton.next_power_of_2(max(1, size)) for size in sizes),
     )  # fmt: skip
-    return Batch(sources, lengths[0], exemplars, lengths[1], inputs, outputs, words)
+    return Batch(sources, lengths, exemplars, of_exemplars, inputs, outputs, words)
 
 
 @triton.jit
@@ -43,8 +51,9 @@ def _take(ids, begins, lengths, index, out, size, row, pad, block: tl.constexpr)
 def _gather(
     indices, source_ids, source_begins, source_lengths, exemplar_ids, exemplar_begins, exemplar_lengths,
     target_ids, target_begins, target_lengths, unknown_ids, unknown_begins, unknown_lengths,
-    sources, exemplars, inputs, outputs, unknown, lengths, batch,
+    sources, exemplars, inputs, outputs, unknown, lengths, of_exemplars,
     source_size, exemplar_size, target_size, unknown_size, pad: tl.constexpr, bos: tl.constexpr, eos: tl.constexpr,
+    exemplars_each: tl.constexpr,
     source_block: tl.constexpr, exemplar_block: tl.constexpr, target_block: tl.constexpr, unknown_block: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -53,12 +62,14 @@ def _gather(
     source_length = _take(
         source_ids, source_begins, source_lengths, index, sources, source_size, row, pad, source_block
     )
-    exemplar_length = _take(
-        exemplar_ids, exemplar_begins, exemplar_lengths, index, exemplars, exemplar_size, row, pad, exemplar_block
-    )
+    for i in tl.static_range(exemplars_each):
+        text, place = index * exemplars_each + i, row * exemplars_each + i
+        exemplar_length = _take(
+            exemplar_ids, exemplar_begins, exemplar_lengths, text, exemplars, exemplar_size, place, pad, exemplar_block
+        )
+        tl.store(of_exemplars + place, exemplar_length)
     _take(unknown_ids, unknown_begins, unknown_lengths, index, unknown, unknown_size, row, 0, unknown_block)
     tl.store(lengths + row, source_length)
-    tl.store(lengths + batch + row, exemplar_length)
     places = tl.arange(0, target_block)
     begin, length = tl.load(target_begins + index), tl.minimum(tl.load(target_lengths + index), target_size - 1)
     words = tl.load(target_ids + begin + places, mask=places < length, other=pad).to(tl.int64)

@@ -16,15 +16,20 @@ class Coefficients(nn.Module):
     """λ = C·a (equation 11), scaled to a fixed norm, √D in the paper (appendix A.1).
 
     With a = 0 there is no direction to scale. Then all λᵢ are equal, with the same norm: a plain decoder U·Vᵀ.
+    Without a norm C starts at zero, and so does λ.
     """
 
-    def __init__(self, encoding: int, rank: int, groups: int, norm: float):
+    def __init__(self, encoding: int, rank: int, groups: int, norm: float | None):
         super().__init__()
         self.rank, self.groups, self.norm = rank, groups, norm
-        self.C = nn.Parameter(nn.init.xavier_uniform_(torch.empty(groups * rank, encoding)))
+        self.C = nn.Parameter(torch.zeros(groups * rank, encoding))
+        if norm is not None:
+            nn.init.xavier_uniform_(self.C)
 
     def forward(self, a: torch.Tensor) -> torch.Tensor:  # (B, A) -> (B, groups, R)
         lam = functional.linear(a, self.C).unflatten(-1, (self.groups, self.rank)).to(self.C.dtype)
+        if self.norm is None:
+            return lam
         length = torch.linalg.vector_norm(lam, dim=-1, keepdim=True)
         lam = torch.where(length > 0, lam, 1.0)
         return lam * (self.norm / torch.where(length > 0, length, math.sqrt(self.rank)))
@@ -58,6 +63,56 @@ class FactoredLinear(nn.Module):
         return torch.einsum("gro,bgr,gri->bgoi", self.U, lam, self.V)
 
 
+class ResidualLinear(nn.Module):
+    """x -> Wx + U(λ ⊙ Vᵀx) for each gate: an ordinary map, and what the exemplar changes in it.
+
+    W learns what all texts share. In the paper's form that has to be learnt through U, λ and V.
+    """
+
+    def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
+        super().__init__()
+        self.shared = FixedLinear(inputs, outputs, gates)
+        self.change = FactoredLinear(inputs, outputs, gates, rank)
+
+    def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        """(B, T, inputs) with λ (B, 1 or G, R) -> (B, T, G, outputs)."""
+        mapped: torch.Tensor = self.shared(x, lam) + self.change(x, lam)
+        return mapped
+
+    def materialize(self, lam: torch.Tensor) -> torch.Tensor:
+        """(B, G, outputs, inputs): P itself, for tests and inspection only."""
+        return self.shared.weight + self.change.materialize(lam)
+
+    def as_factors(self, lam: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same map as U'(λ' ⊙ V'ᵀx), of rank inputs + R: V' = [1 V], U' = [W U], λ' = [1 λ].
+
+        Returns V' (G, R', inputs), U' (G, R', outputs) and λ' (B, 1 or G, R'), for kernels of the paper's form.
+        """
+        weight = self.shared.weight
+        gates, _, inputs = weight.shape
+        unit = torch.eye(inputs, dtype=weight.dtype, device=weight.device).expand(gates, -1, -1)
+        ones = lam.new_ones(*lam.shape[:2], inputs)
+        return (
+            torch.cat([unit, self.change.V], dim=1),
+            torch.cat([weight.transpose(1, 2), self.change.U], dim=1),
+            torch.cat([ones, lam], dim=2),
+        )
+
+
+class AdaptiveLinear(nn.Module):
+    """x -> Wx + U(λ ⊙ Vᵀx) + Bλ: a layer after the recurrent cell that also depends on λ."""
+
+    def __init__(self, inputs: int, outputs: int, rank: int):
+        super().__init__()
+        self.W = ResidualLinear(inputs, outputs, 1, rank)
+        self.B = nn.Parameter(torch.zeros(outputs, rank))
+
+    def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        """(B, T, inputs) with λ (B, 1, R) -> (B, T, outputs)."""
+        projected: torch.Tensor = self.W(x, lam)[:, :, 0] + functional.linear(lam, self.B)
+        return projected
+
+
 class UnconstrainedLinear(nn.Module):
     """x -> (Σᵢ λᵢPᵢ)x with full matrices Pᵢ (equation 5): r times the parameters. For tests and ablations."""
 
@@ -88,6 +143,10 @@ class FixedLinear(nn.Module):
         return functional.linear(x, self.weight.flatten(0, 1)).unflatten(-1, (gates, outputs))
 
 
+LINEARS = {"factored": FactoredLinear, "residual": ResidualLinear, "unconstrained": UnconstrainedLinear}
+"""The adaptive maps, by `model.weights`."""
+
+
 class RecurrentCell(nn.Module):
     """An Elman network, GRU or LSTM. Its input map Q, recurrent map P and bias may depend on λ.
 
@@ -104,10 +163,11 @@ class RecurrentCell(nn.Module):
             self.P: nn.Module = FixedLinear(hidden, hidden, gates)
             self.B = nn.Parameter(torch.zeros(gates, hidden))
         else:
-            build = FactoredLinear if linear == "factored" else UnconstrainedLinear
+            build = LINEARS[linear]
             self.Q = build(inputs, hidden, gates, rank)
             self.P = build(hidden, hidden, gates, rank)
             self.B = nn.Parameter(torch.zeros(gates, hidden, rank))
+        self.shared_bias = nn.Parameter(torch.zeros(gates, hidden)) if linear == "residual" else None
         self.offset: torch.Tensor
         self.register_buffer("offset", torch.tensor(self.cell.offsets)[:, None].repeat(1, hidden), persistent=False)
 
@@ -116,7 +176,8 @@ class RecurrentCell(nn.Module):
         if lam is None:
             return (self.B + self.offset)[None]
         lam = lam.expand(-1, len(self.B), -1)  # (B, G, R)
-        return torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
+        bias = torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
+        return bias if self.shared_bias is None else bias + self.shared_bias
 
     def project(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
         """The input half of the gates for all time steps at once: (B, T, inputs) -> (B, T, G, D)."""

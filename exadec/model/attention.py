@@ -8,6 +8,20 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from exadec.model.adaptive import AdaptiveLinear
+
+
+@dataclass(frozen=True)
+class Positions:
+    """What the decoder attends over without copying from it: the exemplars."""
+
+    values: torch.Tensor
+    """(B, k·Z, A): encoded positions."""
+    keys: torch.Tensor
+    """(B, k·Z, D): `values` projected for attention."""
+    mask: torch.Tensor
+    """(B, k·Z) bool: true at words, false at padding."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -25,6 +39,10 @@ class Memory:
     """(B, M): the words, in extended ids."""
     extended: int
     """X."""
+    other_case: torch.Tensor | None = None
+    """(B, M): the words with the case of their first letter changed; None if copying cannot change it."""
+    exemplars: Positions | None = None
+    """The exemplars, where they have an attention of their own."""
 
 
 def attend(query: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -34,17 +52,37 @@ def attend(query: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor) -> torch
 
 
 class AttentionLayer(nn.Module):
-    """Context and attentional vector: a_t = softmax(h_tᵀ W m), h̃_t = tanh(W_c [c_t; h_t])."""
+    """Context and attentional vector: a_t = softmax(h_tᵀ W m), h̃_t = tanh(W_c [c_t; h_t]).
 
-    def __init__(self, hidden: int, values: int, outputs: int, linear: bool):
+    With a rank, W_c depends on λ. With exemplars, h̃_t = tanh(W_c [c_t; h_t; z_t]), where z_t is the context of a
+    second attention, over the exemplars alone.
+    """
+
+    def __init__(
+        self, hidden: int, values: int, outputs: int, linear: bool, rank: int | None = None, exemplar_values: int = 0
+    ):
         super().__init__()
         self.key = nn.Linear(values, hidden, bias=False)
-        self.combine = nn.Linear(values + hidden, outputs, bias=False)
-        self.linear = linear
+        self.exemplar_key = nn.Linear(exemplar_values, hidden, bias=False) if exemplar_values else None
+        inputs = values + hidden + exemplar_values
+        self.combine: nn.Module
+        if rank is None:
+            self.combine = nn.Linear(inputs, outputs, bias=False)
+        else:
+            self.combine = AdaptiveLinear(inputs, outputs, rank)
+        self.outputs, self.linear = outputs, linear
 
-    def forward(self, h: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(
+        self, h: torch.Tensor, memory: Memory, lam: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(B, T, D) -> attentional vectors (B, T, outputs), contexts (B, T, C), weights (B, T, M)."""
         weights = attend(h, memory.keys, memory.mask)  # (B, T, M)
         context = torch.bmm(weights.to(memory.values.dtype), memory.values)  # (B, T, C)
-        combined = self.combine(torch.cat([context, h], dim=2))
+        parts = [context, h]
+        if memory.exemplars is not None:
+            shown = memory.exemplars
+            chosen = attend(h, shown.keys, shown.mask)  # (B, T, k·Z)
+            parts.append(torch.bmm(chosen.to(shown.values.dtype), shown.values))
+        joined = torch.cat(parts, dim=2)
+        combined = self.combine(joined, lam) if isinstance(self.combine, AdaptiveLinear) else self.combine(joined)
         return combined if self.linear else torch.tanh(combined), context, weights

@@ -25,6 +25,8 @@ class Mixture:
     """(B, T): log of one minus the gate."""
     weights: torch.Tensor | None
     """(B, T, M): probability of each position, given that a word is copied."""
+    changes_case: torch.Tensor | None = None
+    """(B, T): probability that a copied word changes the case of its first letter; None if it cannot."""
 
     def of_all(self, memory: Memory) -> torch.Tensor:
         """log p of every word: (B, T, X)."""
@@ -32,24 +34,44 @@ class Mixture:
         generated = functional.pad(self.vocabulary, (0, memory.extended - size), value=-torch.inf)  # (B, T, X)
         if self.log_generate is None or self.log_copy is None or self.weights is None:
             return generated
-        index = memory.ids[:, None].expand(-1, self.weights.shape[1], -1)  # (B, T, M)
-        copied = torch.zeros_like(generated).scatter_add(2, index, self.weights)  # (B, T, X)
+        ids, weights = copyable(memory, self.weights, self.changes_case)
+        index = ids[:, None].expand(-1, weights.shape[1], -1)  # (B, T, M or 2M)
+        copied = torch.zeros_like(generated).scatter_add(2, index, weights)  # (B, T, X)
         return torch.logaddexp(
             self.log_generate[:, :, None] + generated,
             self.log_copy[:, :, None] + copied.clamp_min(SMALLEST).log(),
         )
 
 
-class AttentionCopy(nn.Module):
-    """See et al.: p_gen = σ(w·[context; state; input] + b); the attention weights also choose the word to copy."""
+def copyable(
+    memory: Memory, weights: torch.Tensor, changes_case: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The words that can be copied (B, M), and their probabilities (B, T, M); 2M with those in the other case."""
+    if changes_case is None or memory.other_case is None:
+        return memory.ids, weights
+    changed = changes_case[:, :, None].to(weights.dtype)
+    both = torch.cat([weights * (1 - changed), weights * changed], dim=2)
+    return torch.cat([memory.ids, memory.other_case], dim=1), both
 
-    def __init__(self, context: int, hidden: int, inputs: int):
+
+class AttentionCopy(nn.Module):
+    """See et al.: p_gen = σ(w·[context; state; input] + b); the attention weights also choose the word to copy.
+
+    With a rank, λ moves the gate, too.
+    """
+
+    def __init__(self, context: int, hidden: int, inputs: int, rank: int | None = None):
         super().__init__()
         self.gate = nn.Linear(context + hidden + inputs, 1)
+        self.of_exemplar = None if rank is None else nn.Parameter(torch.zeros(1, rank))
 
-    def forward(self, context: torch.Tensor, h: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-        """(B, T, ·) -> the gate's logit (B, T)."""
+    def forward(
+        self, context: torch.Tensor, h: torch.Tensor, inputs: torch.Tensor, lam: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """(B, T, ·) and λ (B, 1, R) -> the gate's logit (B, T)."""
         logit: torch.Tensor = self.gate(torch.cat([context, h, inputs], dim=2)).squeeze(2)
+        if self.of_exemplar is not None and lam is not None:
+            logit = logit + functional.linear(lam, self.of_exemplar)[:, :, 0]  # (B, 1)
         return logit
 
 

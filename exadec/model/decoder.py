@@ -13,10 +13,10 @@ from torch.nn import functional
 from exadec.config import ModelConfig
 from exadec.corpus.vocabulary import UNK
 from exadec.model.adaptive import RecurrentCell
-from exadec.model.attention import AttentionLayer, Memory
+from exadec.model.attention import AttentionLayer, Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import State
-from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy, copyable
 from exadec.model.embedding import Embedding
 
 
@@ -29,7 +29,8 @@ class DecoderState:
     attentional: torch.Tensor
     """(N, E): the previous attentional vector, for input feeding."""
     coefficients: torch.Tensor | None
-    """(N, 1 or G, R): λ; None for a decoder that does not adapt."""
+    """(N, 1, G or G + 1, R): λ, one for all, one for each gate, and perhaps one for the layers after the cell; None for
+    a decoder that does not adapt."""
     memory: Memory
 
     def select(self, indices: torch.Tensor) -> "DecoderState":
@@ -57,12 +58,19 @@ class Decoder(nn.Module):
         attentional, inputs = config.attentional_size, config.decoder_inputs
         linear = config.weights if config.adaptive else "fixed"
         self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.coefficient_rank)
-        self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer)
+        self.gates = self.cell.cell.gates
+        rank = config.coefficient_rank if config.adaptive and config.adaptive_output else None
+        own = 2 * config.exemplar_hidden if config.has_exemplar_context else 0
+        self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer, rank, own)
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":
-            self.copy = AttentionCopy(values, config.hidden, inputs)
+            self.copy = AttentionCopy(values, config.hidden, inputs, rank)
         elif config.copy == "separate":
             self.copy = SeparateCopy(values, config.hidden, attentional)
+        self.case_gate: nn.Linear | None = None
+        if config.copy_case and self.copy is not None:
+            self.case_gate = nn.Linear(attentional, 1)
+            nn.init.constant_(self.case_gate.bias, -2.0)  # most copied words keep their case
         self.embedding = embedding
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.output_dropout = nn.Dropout(config.output_dropout)
@@ -71,14 +79,27 @@ class Decoder(nn.Module):
             nn.init.xavier_uniform_(self.softmax_weight)
         self.softmax_bias = nn.Parameter(torch.zeros(size))
 
-    def remember(self, values: torch.Tensor, mask: torch.Tensor, ids: torch.Tensor, extended: int) -> Memory:
+    def remember(
+        self,
+        values: torch.Tensor,
+        mask: torch.Tensor,
+        ids: torch.Tensor,
+        extended: int,
+        other_case: torch.Tensor | None = None,
+        exemplars: Positions | None = None,
+    ) -> Memory:
         """Project the encoded positions once, for all time steps."""
         copy_keys = self.copy.key(values) if isinstance(self.copy, SeparateCopy) else None
-        return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended)
+        return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended, other_case, exemplars)
+
+    def remember_exemplars(self, values: torch.Tensor, mask: torch.Tensor) -> Positions:
+        """Project the exemplars' positions, for an attention of their own."""
+        assert self.attention.exemplar_key is not None
+        return Positions(values, self.attention.exemplar_key(values), mask)
 
     def start(self, memory: Memory, recurrent: State, lam: torch.Tensor | None) -> DecoderState:
         """The state before the first word; the initial attentional vector is zero."""
-        attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.combine.out_features)
+        attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.outputs)
         return DecoderState(recurrent, attentional, lam, memory)
 
     def unroll(
@@ -90,11 +111,12 @@ class Decoder(nn.Module):
         """
         if self.input_feeding:
             return lambda state: self._unroll_fed(state, embedded)
-        recurrence = backend.unroll(self.cell, embedded, lam)
+        of_cell, of_output = self._divide(lam)
+        recurrence = backend.unroll(self.cell, embedded, of_cell)
 
         def attend(state: DecoderState) -> Steps:
             hidden = recurrence(state.recurrent)  # (B, T, D)
-            return self._steps(self.attention(hidden, state.memory), hidden, embedded)
+            return self._steps(self.attention(hidden, state.memory, of_output), hidden, embedded, of_output)
 
         return attend
 
@@ -108,7 +130,8 @@ class Decoder(nn.Module):
         if self.copy is None:
             return generated
         gate, weights = self._gate(steps, memory)
-        return backend.mix_targets(generated, gate, weights, targets, memory.ids, len(weight))
+        ids, weights = copyable(memory, weights, self._changes_case(steps))
+        return backend.mix_targets(generated, gate, weights, targets, ids, len(weight))
 
     def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
@@ -121,7 +144,7 @@ class Decoder(nn.Module):
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
-        return self._mix(self._steps(attended, *grouped), state.memory), state
+        return self._mix(self._steps(attended, *grouped, self._of_instances(state)), state.memory), state
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
         """Step by step: with input feeding, each step needs the attention of the previous one."""
@@ -130,22 +153,41 @@ class Decoder(nn.Module):
             inputs, hidden, attended, state = self._advance(state, vector)
             rows.append((*(part.squeeze(1) for part in attended), hidden, inputs))
         attentional, context, weights, hidden, inputs = (torch.stack(part, 1) for part in zip(*rows, strict=True))
-        return self._steps((attentional, context, weights), hidden, inputs)
+        return self._steps((attentional, context, weights), hidden, inputs, self._of_instances(state))
 
     def _advance(
         self, state: DecoderState, embedded: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...], DecoderState]:
         """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
-        lam = state.coefficients
+        lam, _ = self._divide(state.coefficients)
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
         recurrent = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
-        attended = self.attention(recurrent[0].unflatten(0, (len(state.memory.ids), -1)), state.memory)
+        hidden = recurrent[0].unflatten(0, (len(state.memory.ids), -1))  # (B, K, D)
+        attended = self.attention(hidden, state.memory, self._of_instances(state))
         state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
         return inputs, recurrent[0], attended, state
 
-    def _steps(self, attended: tuple[torch.Tensor, ...], hidden: torch.Tensor, inputs: torch.Tensor) -> "Steps":
+    def _divide(self, lam: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """λ of the cell (N, 1 or G, R) and of the layers after it (N, 1, R): the same, unless each gate has its own."""
+        if lam is None:
+            return None, None
+        # Without a λ of their own, no slice: one at each step would change the order in which gradients are added up.
+        return lam if lam.shape[1] <= self.gates else lam[:, : self.gates], lam[:, -1:]
+
+    def _of_instances(self, state: DecoderState) -> torch.Tensor | None:
+        """λ of the layers after the cell, once for each instance: (B, 1, R)."""
+        lam = self._divide(state.coefficients)[1]
+        return None if lam is None else lam.unflatten(0, (len(state.memory.ids), -1))[:, 0]
+
+    def _steps(
+        self,
+        attended: tuple[torch.Tensor, ...],
+        hidden: torch.Tensor,
+        inputs: torch.Tensor,
+        lam: torch.Tensor | None,
+    ) -> "Steps":
         attentional, context, weights = attended
-        return Steps(self.output_dropout(attentional), context, weights, hidden, inputs)
+        return Steps(self.output_dropout(attentional), context, weights, hidden, inputs, lam)
 
     def _softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(V, E) and (V,)"""
@@ -158,7 +200,7 @@ class Decoder(nn.Module):
             gate, weights = self.copy(steps.attentional, steps.hidden, memory)
             return gate, weights
         assert self.copy is not None
-        return self.copy(steps.context, steps.hidden, steps.inputs), steps.weights
+        return self.copy(steps.context, steps.hidden, steps.inputs, steps.coefficients), steps.weights
 
     def _mix(self, steps: "Steps", memory: Memory) -> Mixture:
         logits = functional.linear(steps.attentional, *self._softmax())  # (B, T, V)
@@ -166,7 +208,12 @@ class Decoder(nn.Module):
         if self.copy is None:
             return Mixture(vocabulary, None, None, None)
         gate, weights = self._gate(steps, memory)
-        return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights)
+        changes_case = self._changes_case(steps)
+        return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights, changes_case)
+
+    def _changes_case(self, steps: "Steps") -> torch.Tensor | None:
+        """(B, T): probability that a copied word changes its case."""
+        return None if self.case_gate is None else torch.sigmoid(self.case_gate(steps.attentional)).squeeze(2)
 
 
 @dataclass(frozen=True)
@@ -180,3 +227,5 @@ class Steps:
     """Attention, (B, T, M)."""
     hidden: torch.Tensor
     inputs: torch.Tensor
+    coefficients: torch.Tensor | None
+    """λ of the layers after the cell, (B, 1, R)."""

@@ -5,11 +5,13 @@ In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to sea
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from exadec.config import ModelConfig
+from exadec.corpus.vocabulary import NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.model.adaptive import Coefficients
 from exadec.model.attention import Memory
@@ -18,7 +20,7 @@ from exadec.model.cells import CELLS
 from exadec.model.copying import Mixture
 from exadec.model.decoder import Decoder, DecoderState, Steps
 from exadec.model.embedding import Embedding
-from exadec.model.encoder import BiLstmEncoder
+from exadec.model.encoder import AttentionPooling, BiLstmEncoder
 
 
 class Seq2seq(nn.Module):
@@ -38,7 +40,9 @@ class Seq2seq(nn.Module):
         vocabulary_size: int,
         pretrained: torch.Tensor | None = None,
         backend: Backend = REFERENCE,
+        other_case: torch.Tensor | None = None,
     ):
+        """`other_case` (V,) is each word's id with the case of its first letter changed, for `copy_case`."""
         super().__init__()
         self.config, self.backend = config, backend
         hidden, dimension, encoding = config.hidden, config.embedding, 2 * config.exemplar_hidden
@@ -46,6 +50,9 @@ class Seq2seq(nn.Module):
         self.decoder = Decoder(config, embedding, values=2 * hidden)
         self.embedding_dropout = nn.Dropout(config.embedding_dropout)
         self.encoder = BiLstmEncoder(dimension, hidden, config.encoder_layers, config.encoder_dropout)
+        self.register_buffer("other_case", None)
+        if config.copy_case:
+            self.other_case = torch.arange(vocabulary_size) if other_case is None else other_case
         self.bridge_dropout = nn.Dropout(config.bridge_dropout)
         self.bridges = [f"bridge_{name}" for name in CELLS[config.cell].states]
         """Layers that make the cell's first state, one for each of its vectors."""
@@ -54,6 +61,7 @@ class Seq2seq(nn.Module):
         self.exemplar_encoder: BiLstmEncoder | None = None
         self.coefficients: Coefficients | None = None
         self.exemplar_layer: nn.Linear | None = None
+        self.exemplar_pooling: AttentionPooling | None = None
         self.exemplar_values: nn.Linear | None = None
         if config.reads_exemplars:
             self.exemplar_encoder = BiLstmEncoder(dimension, config.exemplar_hidden, 1, config.encoder_dropout)
@@ -61,9 +69,14 @@ class Seq2seq(nn.Module):
             self.exemplar_dropout = nn.Dropout(config.exemplar_dropout)
             if config.exemplar_layer:
                 self.exemplar_layer = nn.Linear(encoding, encoding)
-            groups = CELLS[config.cell].gates if config.per_gate_coefficients else 1
+            # With its own λ for each gate, the layers after the cell have theirs, too.
+            groups = CELLS[config.cell].gates + config.adaptive_output if config.per_gate_coefficients else 1
             norm = config.coefficient_norm or math.sqrt(hidden)
-            self.coefficients = Coefficients(encoding, config.coefficient_rank, groups, norm)
+            self.coefficients = Coefficients(
+                encoding, config.coefficient_rank, groups, None if config.weights == "residual" else norm
+            )
+            if config.exemplar_pooling == "attention":
+                self.exemplar_pooling = AttentionPooling(encoding)
         if config.attend_exemplar:
             self.exemplar_values = nn.Linear(encoding, 2 * hidden)
 
@@ -78,11 +91,12 @@ class Seq2seq(nn.Module):
         For training. Reading the exemplar and the target does not depend on the source, so the backend may overlap
         it with reading the source.
         """
+        batch = self._skip_exemplars(batch)
         texts = (batch.source, self._exemplar_ids(batch), batch.target_input)
         source, exemplar, target = self._embed(texts, self.backend)
 
         def read_exemplar() -> tuple[torch.Tensor | None, torch.Tensor | None, Callable[[DecoderState], Steps]]:
-            lam, positions = self._read_exemplar(exemplar, batch.exemplar_lengths, self.backend)
+            lam, positions = self._read_exemplar(exemplar, batch, self.backend)
             return lam, positions, self.decoder.unroll(target, lam, self.backend)
 
         (lam, exemplar_positions, unrolled), encoded = self.backend.overlap(
@@ -94,7 +108,7 @@ class Seq2seq(nn.Module):
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
         source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), REFERENCE)
-        lam, exemplar_positions = self._read_exemplar(exemplar, batch.exemplar_lengths, REFERENCE)
+        lam, exemplar_positions = self._read_exemplar(exemplar, batch, REFERENCE)
         return self._start(batch, self.encoder(source, batch.source_lengths), lam, exemplar_positions)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
@@ -107,9 +121,9 @@ class Seq2seq(nn.Module):
         return self.decoder.explain(state, words)
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
-        """λ of each exemplar: (B, 1 or G, R); None for a model that does not adapt."""
+        """λ of each instance's exemplars: (B, 1, G or G + 1, R); None for a model that does not adapt."""
         (exemplar,) = self._embed((self._exemplar_ids(batch),), REFERENCE)
-        return self._read_exemplar(exemplar, batch.exemplar_lengths, REFERENCE)[0]
+        return self._read_exemplar(exemplar, batch, REFERENCE)[0]
 
     def _embed(self, texts: Sequence[torch.Tensor], backend: Backend) -> list[torch.Tensor]:
         """(B, S) -> (B, S, E) for each text, with a single lookup, so that the table's gradient is built once."""
@@ -119,8 +133,29 @@ class Seq2seq(nn.Module):
         return [part.unflatten(0, text.shape) for part, text in zip(parts, texts, strict=True)]
 
     def _exemplar_ids(self, batch: Batch) -> torch.Tensor:
-        """(B, Z); (B, 0) for a model that does not read the exemplar."""
+        """(B·k, Z); (B·k, 0) for a model that does not read exemplars."""
         return batch.exemplar if self.exemplar_encoder is not None else batch.exemplar[:, :0]
+
+    def _skip_exemplars(self, batch: Batch) -> Batch:
+        """In training, replace all exemplars of some instances by `<none>`."""
+        if not self.training or self.config.exemplar_skipping == 0 or self.exemplar_encoder is None:
+            return batch
+        shown = torch.rand(batch.size, device=batch.source.device) >= self.config.exemplar_skipping  # (B,)
+        target = batch.target_output
+        if self.config.attend_exemplar:
+            # An unknown word that only the skipped exemplars have cannot be copied: it is as unknown as any other.
+            in_source = (target[:, :, None] == batch.source[:, None]).any(2)  # (B, T)
+            can_be_written = shown[:, None] | in_source | (target < len(self.embedding.weight))
+            target = torch.where(can_be_written, target, UNK)
+        shown = shown.repeat_interleave(len(batch.exemplar) // batch.size)  # (B·k,)
+        nothing = torch.full_like(batch.exemplar, PAD)
+        nothing[:, 0] = NONE
+        return replace(
+            batch,
+            exemplar=torch.where(shown[:, None], batch.exemplar, nothing),
+            exemplar_lengths=torch.where(shown, batch.exemplar_lengths, 1),
+            target_output=target,
+        )
 
     def _start(
         self,
@@ -137,29 +172,44 @@ class Seq2seq(nn.Module):
         return self.decoder.start(memory, recurrent, lam)
 
     def _read_exemplar(
-        self, embedded: torch.Tensor, lengths: torch.Tensor, backend: Backend
+        self, embedded: torch.Tensor, batch: Batch, backend: Backend
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """λ (B, 1 or G, R) if the model adapts, and the exemplar's positions (B, Z, A) if it reads the exemplar."""
+        """λ (B, groups, R) if the model adapts, and the exemplars' positions (B, k·Z, A) if it reads exemplars."""
         if self.exemplar_encoder is None:
             return None, None
-        positions, a = self.exemplar_encoder(embedded, lengths, backend)  # (B, Z, A), (B, A)
+        positions, a = self.exemplar_encoder(embedded, batch.exemplar_lengths, backend)  # (B·k, Z, A), (B·k, A)
+        side_by_side = positions.flatten(0, 1).unflatten(0, (batch.size, -1))  # (B, k·Z, A)
         if self.coefficients is None:
-            return None, positions
+            return None, side_by_side
+        if self.exemplar_pooling is not None:
+            a = self.exemplar_pooling(positions, _mask(batch.exemplar_lengths, positions.shape[1]))
         a = self.exemplar_dropout(a)
         if self.exemplar_layer is not None:
             a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
-        return self.coefficients(a), positions
+        lam = self.coefficients(a)  # (B·k, groups, R)
+        return lam.unflatten(0, (batch.size, -1)).mean(1), side_by_side
 
     def _remember(self, batch: Batch, positions: torch.Tensor, exemplar_positions: torch.Tensor | None) -> Memory:
         """One memory, under one softmax: the source, followed by the exemplar with AttExp."""
         extended = len(self.embedding.weight) + batch.unknown.shape[1]
-        mask = _mask(batch.source_lengths, batch.source.shape[1])
-        if self.exemplar_values is None:
-            return self.decoder.remember(positions, mask, batch.source, extended)
-        assert exemplar_positions is not None
-        values = torch.cat([positions, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + Z, 2D)
-        mask = torch.cat([mask, _mask(batch.exemplar_lengths, batch.exemplar.shape[1])], dim=1)
-        return self.decoder.remember(values, mask, torch.cat([batch.source, batch.exemplar], dim=1), extended)
+        values, mask, ids = positions, _mask(batch.source_lengths, batch.source.shape[1]), batch.source
+        exemplars = None
+        if exemplar_positions is not None:
+            shown = _mask(batch.exemplar_lengths, batch.exemplar.shape[1]).view(batch.size, -1)  # (B, k·Z)
+            if self.exemplar_values is not None:
+                values = torch.cat([values, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + k·Z, 2D)
+                mask = torch.cat([mask, shown], dim=1)
+                ids = torch.cat([ids, batch.exemplar.view(batch.size, -1)], dim=1)
+            if self.config.has_exemplar_context:
+                exemplars = self.decoder.remember_exemplars(exemplar_positions, shown)
+        return self.decoder.remember(values, mask, ids, extended, self._change_case(ids), exemplars)
+
+    def _change_case(self, ids: torch.Tensor) -> torch.Tensor | None:
+        """The same words with the case of their first letter changed, where the vocabulary has them so."""
+        if self.other_case is None:
+            return None
+        size = len(self.other_case)
+        return torch.where(ids < size, self.other_case[ids.clamp_max(size - 1)], ids)
 
 
 def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
@@ -175,7 +225,7 @@ def count_parameters(model: Seq2seq) -> dict[str, int]:
         "exemplar encoder": [] if model.exemplar_encoder is None else list(model.exemplar_encoder.parameters()),
         "coefficients C": [] if model.coefficients is None else list(model.coefficients.parameters()),
         "decoder P and Q": [*decoder.cell.P.parameters(), *decoder.cell.Q.parameters()],
-        "decoder bias": [decoder.cell.B],
+        "decoder bias": [b for b in (decoder.cell.B, decoder.cell.shared_bias) if b is not None],
     }
     counts = {name: sum(p.numel() for p in parameters) for name, parameters in parts.items()}
     total = sum(p.numel() for p in model.parameters())
@@ -188,9 +238,11 @@ def explain_cell(config: ModelConfig) -> str:
     d, gates = config.hidden, CELLS[config.cell].gates
     inputs, r = config.decoder_inputs, config.coefficient_rank
     if not config.adaptive:
-        formula, ordinary = ("2d²", "bias d") if inputs == d else ("d(d + inputs)", "bias d")
+        formula, bias = ("2d²" if inputs == d else "d(d + inputs)"), "d"
     elif config.weights == "unconstrained":
-        formula, ordinary = "r·d(d + inputs)", "bias d·r"
+        formula, bias = "r·d(d + inputs)", "d·r"
+    elif config.weights == "residual":
+        formula, bias = ("6d²", "d² + d") if inputs == r == d else ("(d(d + inputs) + r(3d + inputs))", "d·r + d")
     else:
-        formula, ordinary = ("4d²", "bias d²") if inputs == r == d else ("r(3d + inputs)", "bias d·r")
-    return f"{gates} gate{'s' * (gates > 1)} × {formula}, {ordinary} a gate; d = {d}, r = {r}, inputs = {inputs}"
+        formula, bias = ("4d²", "d²") if inputs == r == d else ("r(3d + inputs)", "d·r")
+    return f"{gates} gate{'s' * (gates > 1)} × {formula}, bias {bias} a gate; d = {d}, r = {r}, inputs = {inputs}"

@@ -64,12 +64,12 @@ def decode_split(
     report: Report = silent,
 ) -> list[Output]:
     """Write a text for each of the first `limit` instances of a split."""
-    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
+    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
     texts = generate_split(model, corpus, loader, search, limit, report)
     similarities = exemplars.similarities(split)
     outputs = []
     for index, ((text, score), record) in enumerate(zip(texts, corpus.records(split), strict=False)):
-        found = int(loader.exemplar_index[index])
+        found = int(loader.exemplar_index[index, 0])
         outputs.append(
             Output(
                 uid=record.uid,
@@ -113,7 +113,7 @@ def mean_surprise(
     It is the training loss without dropout, end symbols included; its exponential is the perplexity. Like the loss,
     it takes the unknown symbol's p for a piece that can be neither generated nor copied.
     """
-    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar)
+    loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
     device = next(model.parameters()).device
     total, pieces = torch.zeros((), dtype=torch.float64, device=device), 0
     was_training = model.training

@@ -21,6 +21,7 @@ import torch
 
 from exadec.config import Config
 from exadec.corpus.prepare import Corpus, Report, prepare, silent
+from exadec.corpus.segment import find_other_case
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
@@ -132,7 +133,8 @@ class Trainer:
         self.config = run.config.training
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, self.config)
-        self.loader = Loader(corpus, exemplars, "train", run.config.model.attend_exemplar)
+        of_model = run.config.model
+        self.loader = Loader(corpus, exemplars, "train", of_model.attend_exemplar, of_model.exemplars_read)
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words over all processes since the last logged loss."""
@@ -314,7 +316,8 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     vectors = None
     if config.model.glove is not None:
         vectors = torch.from_numpy(read_vectors(Path(config.model.glove), corpus.vocabulary, config.model.embedding))
-    return Seq2seq(config.model, len(corpus.vocabulary), vectors)
+    other_case = torch.from_numpy(find_other_case(corpus.vocabulary)) if config.model.copy_case else None
+    return Seq2seq(config.model, len(corpus.vocabulary), vectors, other_case=other_case)
 
 
 def refuse_settings(config: Config) -> None:

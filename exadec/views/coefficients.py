@@ -82,7 +82,7 @@ def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.nda
     for start in range(0, len(exemplars), _BATCH):
         # λ does not depend on the source, but a batch needs one.
         instances = [
-            Instance(np.array([UNK]), ids, np.array([], np.int64)) for ids in exemplars[start : start + _BATCH]
+            Instance(np.array([UNK]), (ids,), np.array([], np.int64)) for ids in exemplars[start : start + _BATCH]
         ]
         with torch.no_grad():
             batch = collate(instances, size, copies).to(next(model.parameters()).device)

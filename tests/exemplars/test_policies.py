@@ -17,7 +17,7 @@ from support.stories import cosine, records_of
 from support.toys import config_for, write_splits
 
 
-@pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled", "oracle"])
+@pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled", "oracle", "form"])
 @pytest.mark.parametrize("group", ["any", "only", "prefer"])
 def test_no_policy_breaks_a_rule(corpus: Corpus, policy: str, group: str) -> None:
     config = ExemplarConfig(
@@ -136,3 +136,33 @@ def test_an_unknown_policy_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"exemplars\.policy"):
         Retriever(corpus, ExemplarConfig(policy="farthest"))
     assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"]
+
+
+def test_exemplars_by_form_have_the_form_and_other_words(tmp_path: Path) -> None:
+    """Every target has a twin in form; the rules and the words do not matter otherwise."""
+    titles = [f"Minister Opens Bridge Number w{i}" for i in range(6)]
+    questions = [f"Why did the minister open bridge w{i}?" for i in range(6)]
+    rows = [{"source": f"s{i}", "target": target, "group": "a"} for i, target in enumerate([*titles, *questions])]
+    write_splits(tmp_path, rows)
+    corpus = prepare(config_for(tmp_path))
+    exemplars, targets = retrieve(corpus, ExemplarConfig(policy="form")), [row["target"] for row in rows]
+    for split in ("train", "test"):
+        records = list(corpus.records(split))
+        for i, j in enumerate(exemplars.indices(split).tolist()):
+            assert records[i].target.endswith("?") == targets[j].endswith("?")
+            assert split == "test" or i != j
+
+
+def test_a_share_of_the_training_instances_gets_marked_exemplars_by_form(corpus: Corpus) -> None:
+    plain = retrieve(corpus, ExemplarConfig(neighbours=3))
+    shared = retrieve(corpus, ExemplarConfig(neighbours=3, form_share=0.5))
+    marked = shared.marked("train")
+    assert 15 < marked.sum() < 45
+    assert not plain.marked("train").any()
+    assert not shared.marked("test").any()
+    assert (shared.nearest("test", 3) == plain.nearest("test", 3)).all()
+    assert (shared.nearest("train", 3)[~marked] == plain.nearest("train", 3)[~marked]).all()
+    followed = shared.nearest("train", 3)[marked]
+    assert (followed == followed[:, :1]).all()
+    assert (followed[:, 0] == shared.indices("train")[marked]).all()
+    assert (followed[:, 0] != np.flatnonzero(marked)).all()

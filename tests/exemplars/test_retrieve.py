@@ -139,13 +139,18 @@ def test_groups_are_kept_apart_on_every_split(corpus: Corpus) -> None:
     assert (prefer.indices("test")[~grouped] == retrieve(corpus).indices("test")[~grouped]).all()
 
 
+def _earlier_settings(config: ExemplarConfig) -> dict[str, object]:
+    """What the hashes of earlier versions were made of."""
+    return {key: value for key, value in asdict(config).items() if key != "form_share"}
+
+
 def test_runs_find_the_map_they_were_trained_with_also_one_of_an_earlier_version(tmp_path: Path) -> None:
     """Earlier versions excluded equal texts, not equal ids, and had another folder where the two rules may differ."""
     write_splits(tmp_path, [{"source": f"one two w{i}", "target": f"The Answer {i}"} for i in range(4)])
     config = ExemplarConfig(exclude_same_target=True)
     corpus = prepare(config_for(tmp_path, lower_case=True))
     now = retrieve(corpus, config)
-    earlier = now.folder.with_name(f"exemplars-{hash_value(asdict(config))[:8]}")
+    earlier = now.folder.with_name(f"exemplars-{hash_value(_earlier_settings(config))[:8]}")
     assert earlier != now.folder
     shutil.copytree(now.folder, earlier)
     manifest = json.loads((earlier / "manifest.json").read_text("utf-8"))
@@ -160,4 +165,29 @@ def test_maps_keep_their_folder_where_equal_texts_are_equal_ids(tmp_path: Path) 
     write_splits(tmp_path, [{"source": f"one two w{i}", "target": f"The Answer {i}"} for i in range(4)])
     config = ExemplarConfig(exclude_same_target=True)
     folder = exemplar_folder(prepare(config_for(tmp_path)), config)
-    assert folder.name == f"exemplars-{hash_value(asdict(config))[:8]}"
+    assert folder.name == f"exemplars-{hash_value(_earlier_settings(config))[:8]}"
+
+
+def test_several_exemplars_are_the_nearest_or_the_chosen_one_repeated(corpus: Corpus) -> None:
+    """A control must not see what is near: shuffled exemplars stay shuffled, however many the model reads."""
+    for policy in ("nearest", "oracle", "sample", "random", "shuffled"):
+        exemplars = retrieve(corpus, ExemplarConfig(policy=policy, neighbours=3))
+        for split in ("train", "test"):
+            chosen, several = exemplars.indices(split), exemplars.nearest(split, 3)
+            np.testing.assert_array_equal(exemplars.nearest(split, 1), chosen[:, None])
+            np.testing.assert_array_equal(several[:, 0], chosen)
+            if policy in ("nearest", "oracle"):
+                np.testing.assert_array_equal(several, exemplars.neighbours(split)[0])
+                assert all(len(set(row)) == 3 for row in several.tolist())
+            else:
+                np.testing.assert_array_equal(several, np.stack([chosen] * 3, axis=1))
+    with pytest.raises(InputError, match=r"reads 4 exemplars, but only 1 neighbours .* exemplars.neighbours=4"):
+        retrieve(corpus).nearest("train", 4)
+
+
+def test_too_few_exemplars_are_repeated(tmp_path: Path) -> None:
+    records = [{"source": text, "target": text} for text in ("a b", "a b c", "a", "x y", "x y z")]
+    write_splits(tmp_path, [*records, {"source": "alone", "target": "alone"}])
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    found = retrieve(corpus, ExemplarConfig(neighbours=3)).nearest("train", 3)
+    assert found.tolist() == [[1, 2, 1], [0, 2, 0], [0, 1, 0], [4, 4, 4], [3, 3, 3], [-1, -1, -1]]

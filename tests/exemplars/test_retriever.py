@@ -119,3 +119,28 @@ def test_only_without_a_group_searches_all_and_says_so_once(corpus: Corpus, capl
     retriever.find(NEW)
     [message] = [record.getMessage() for record in caplog.records]
     assert "`group: only`" in message
+
+
+@pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled"])
+def test_several_exemplars_are_those_of_the_map(corpus: Corpus, policy: str) -> None:
+    config = ExemplarConfig(policy=policy, neighbours=3)
+    retriever, sources = Retriever(corpus, config), [source for source, _, _ in records_of(corpus)]
+    found = retriever.find_several(sources, None, 3)
+    assert [row[0] for row in found] == retriever.find(sources)
+    if policy == "nearest":
+        ids, similarities = retrieve(corpus, config).neighbours("test")
+        assert [[number for number, _ in row] for row in found] == ids.tolist()
+        np.testing.assert_array_equal([[similarity for _, similarity in row] for row in found], similarities)
+    elif policy == "shuffled":  # new text gets the nearest instead
+        assert found == Retriever(corpus, replace(config, policy="nearest")).find_several(sources, None, 3)
+    else:
+        assert all(row == [row[0]] * 3 for row in found)
+
+
+def test_several_exemplars_of_a_group_or_of_none(corpus: Corpus) -> None:
+    records = records_of(corpus)
+    retriever = Retriever(corpus, ExemplarConfig(group="prefer"))
+    (row,) = retriever.find_several([records[0][0]], "post", 4)
+    assert [records[number][2] for number, _ in row] == ["post"] * 4
+    assert len({number for number, _ in row}) == 4
+    assert retriever.find_several(["unheard of"], "post", 2) == [[(None, 0.0), (None, 0.0)]]

@@ -2,12 +2,14 @@
 
 import json
 import pickle
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import prepare
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.loader import Loader
@@ -16,10 +18,14 @@ from support.interpreter import interpret_kernels
 from support.resident_batches import check_batches
 from support.toys import config_for
 
+Loaders = dict[tuple[bool, int], Loader]
+"""By whether the exemplars can be copied from, and how many each instance has."""
+
 
 @pytest.fixture(scope="module")
-def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Loader]:
-    """A corpus of which many words are unknown, and some instances have no exemplar; with and without AttExp."""
+def loaders(tmp_path_factory: pytest.TempPathFactory) -> Loaders:
+    """A corpus of which many words are unknown, and some instances have no exemplar; with and without AttExp, and with
+    one exemplar or several. Some instances with several have marked ones."""
     folder = tmp_path_factory.mktemp("resident")
     random = np.random.default_rng(0)
     for split in ("train", "valid", "test"):
@@ -30,9 +36,11 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Loader]:
                 target = " ".join(random.permutation([*words[:4], f"new{i}", "said"]))
                 file.write(json.dumps({"uid": str(i), "source": source, "target": target}) + "\n")
     corpus = prepare(config_for(folder, segmentation="words", vocabulary_size=60))
-    exemplars = retrieve(corpus)
-    assert (exemplars.indices("train") < 0).any()
-    return {copies: Loader(corpus, exemplars, "train", copies) for copies in (False, True)}
+    maps = {1: retrieve(corpus), 3: retrieve(corpus, ExemplarConfig(neighbours=3, form_share=0.4))}
+    assert all((exemplars.indices("train") < 0).any() for exemplars in maps.values())
+    assert maps[3].marked("train")[:50].any()
+    kinds = product((False, True), maps)
+    return {(copies, each): Loader(corpus, maps[each], "train", copies, each) for copies, each in kinds}
 
 
 INTERPRETED = """
@@ -44,9 +52,7 @@ print("equal")
 """
 
 
-def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(
-    loaders: dict[bool, Loader], tmp_path: Path
-) -> None:
+def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(loaders: Loaders, tmp_path: Path) -> None:
     path = tmp_path / "loaders.pickle"
     path.write_bytes(pickle.dumps(list(loaders.values())))
     assert interpret_kernels(INTERPRETED.format(path=str(path))) == "equal"
@@ -54,9 +60,10 @@ def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("copies", [False, True])
-def test_batches_of_a_gpu_are_those_of_the_host(loaders: dict[bool, Loader], copies: bool) -> None:
-    check_batches(loaders[copies], "cuda")
+def test_batches_of_a_gpu_are_those_of_the_host(loaders: Loaders, copies: bool, each: int) -> None:
+    check_batches(loaders[copies, each], "cuda")
 
 
 STEPPED = """
@@ -69,22 +76,23 @@ for loader in pickle.load(open({path!r}, "rb")):
     indices = torch.arange(9)
     batch = resident.gather(indices, resident.shape(indices.numpy(), 9))
     assert batch.unknown.shape[1] > 0
-    model = Seq2seq(small_model_config(attend_exemplar=loader.copy_exemplar), loader.vocabulary_size).eval()
+    config = small_model_config(attend_exemplar=loader.copy_exemplar, exemplar_context=True)
+    model = Seq2seq(config, loader.vocabulary_size).eval()
     log_probs, _ = model.step(model.encode(batch), batch.target_input[:, 0])
     assert torch.allclose(log_probs.exp().sum(1), torch.ones(9), atol=1e-4)
 print("sums to one")
 """
 
 
-def test_model_can_step_on_a_resident_batch(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+def test_model_can_step_on_a_resident_batch(loaders: Loaders, tmp_path: Path) -> None:
     """Its unknown words have ids of the batch, for which the model has room."""
     path = tmp_path / "loaders.pickle"
     path.write_bytes(pickle.dumps(list(loaders.values())))
     assert interpret_kernels(STEPPED.format(path=str(path))) == "sums to one"
 
 
-def test_shapes_are_few_and_large_enough(loaders: dict[bool, Loader]) -> None:
-    resident = ResidentLoader(loaders[False], torch.device("cpu"))
+def test_shapes_are_few_and_large_enough(loaders: Loaders) -> None:
+    resident = ResidentLoader(loaders[False, 3], torch.device("cpu"))
     indices = np.array([3, 5, 8])
     shape = resident.shape(indices, 4)
     assert shape.batch == 4
@@ -112,8 +120,8 @@ print("fits")
 """
 
 
-def test_row_without_instance_fits_into_any_shape(loaders: dict[bool, Loader], tmp_path: Path) -> None:
+def test_row_without_instance_fits_into_any_shape(loaders: Loaders, tmp_path: Path) -> None:
     """The first instance stands in for it, which may be longer than all of the batch."""
     path = tmp_path / "loaders.pickle"
-    path.write_bytes(pickle.dumps([loaders[True]]))
+    path.write_bytes(pickle.dumps([loaders[True, 3]]))
     assert interpret_kernels(CUT.format(path=str(path))) == "fits"

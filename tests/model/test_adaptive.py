@@ -1,12 +1,21 @@
 """The adaptive cells against ordinary torch cells loaded with the materialised weights."""
 
+import itertools
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from exadec.model.adaptive import Coefficients, FactoredLinear, RecurrentCell, UnconstrainedLinear
+from exadec.model.adaptive import (
+    LINEARS,
+    AdaptiveLinear,
+    Coefficients,
+    FactoredLinear,
+    RecurrentCell,
+    ResidualLinear,
+    UnconstrainedLinear,
+)
 from exadec.model.cells import CELLS
 
 B, T, D, INPUTS = 3, 4, 5, 6
@@ -17,8 +26,20 @@ def build_cell(name: str, linear: str, rank: int) -> RecurrentCell:
     torch.manual_seed(1)
     cell = RecurrentCell(name, INPUTS, D, linear, rank).double()
     with torch.no_grad():
-        cell.B.normal_()  # zero at the start of training, which would hide a wrong bias
+        for bias in (cell.B, cell.shared_bias):
+            if bias is not None:
+                bias.normal_()  # zero at the start of training, which would hide a wrong bias
     return cell
+
+
+def materialize_bias(cell: RecurrentCell, lam: torch.Tensor) -> torch.Tensor:
+    """(B, G, D): Bλ, the constant offset of each gate, and what all exemplars share."""
+    rows = [
+        torch.stack([cell.B[g] @ lam[i, g % lam.shape[1]] + cell.offset[g] for g in range(cell.cell.gates)])
+        for i in range(len(lam))
+    ]
+    biases = torch.stack(rows)
+    return biases if cell.shared_bias is None else biases + cell.shared_bias
 
 
 def run_adaptive(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor):
@@ -32,7 +53,7 @@ def run_adaptive(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch
 
 def run_materialized(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor):
     """One torch cell for each example, with P, Q and b built from its own λ; differentiable through functional_call."""
-    recurrent, inputs, biases = cell.P.materialize(lam), cell.Q.materialize(lam), cell.bias(lam)
+    recurrent, inputs, biases = cell.P.materialize(lam), cell.Q.materialize(lam), materialize_bias(cell, lam)
     rows = []
     for i in range(len(x)):
         oracle = ORACLES[cell.cell.name](INPUTS, D).double()
@@ -53,7 +74,7 @@ def run_materialized(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: t
 
 @pytest.mark.parametrize("groups", ["shared", "per-gate"])
 @pytest.mark.parametrize("rank", [2, D, 9])
-@pytest.mark.parametrize("linear", ["factored", "unconstrained"])
+@pytest.mark.parametrize("linear", LINEARS)
 @pytest.mark.parametrize("name", CELLS)
 def test_cell_equals_torch_cell_with_materialized_weights(name: str, linear: str, rank: int, groups: str) -> None:
     cell = build_cell(name, linear, rank)
@@ -101,6 +122,41 @@ def test_factored_is_the_rank_one_case_of_unconstrained() -> None:
     torch.testing.assert_close(factored(x, lam), full(x, lam))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_residual_map_is_an_ordinary_one_and_a_change(groups: int) -> None:
+    """Wx + U(λ ⊙ Vᵀx), word by word; and the same as one factored map, for kernels of the paper's form."""
+    torch.manual_seed(5)
+    linear = ResidualLinear(INPUTS, D, 2, 4).double()
+    x, lam = torch.randn(B, T, INPUTS).double(), torch.randn(B, groups, 4).double()
+    found = linear(x, lam)
+    down, up, scale = linear.as_factors(lam)
+    assert scale.shape == (B, groups, INPUTS + 4)
+    for i, t, g in itertools.product(range(B), range(T), range(2)):
+        own = lam[i, g % groups]
+        change = sum(own[r] * linear.change.U[g, r] * (linear.change.V[g, r] @ x[i, t]) for r in range(4))
+        torch.testing.assert_close(found[i, t, g], linear.shared.weight[g] @ x[i, t] + change)
+        torch.testing.assert_close(up[g].T @ (scale[i, g % groups] * (down[g] @ x[i, t])), found[i, t, g])
+
+
+def test_layer_after_the_cell_is_word_by_word_arithmetic() -> None:
+    torch.manual_seed(6)
+    linear = AdaptiveLinear(INPUTS, D, 4).double()
+    torch.nn.init.normal_(linear.B)
+    x, lam = torch.randn(B, T, INPUTS).double(), torch.randn(B, 1, 4).double()
+    found, weight, change = linear(x, lam), linear.W.shared.weight[0], linear.W.change
+    for i, t in itertools.product(range(B), range(T)):
+        moved = change.U[0].T @ (lam[i, 0] * (change.V[0] @ x[i, t]))
+        torch.testing.assert_close(found[i, t], weight @ x[i, t] + moved + linear.B @ lam[i, 0])
+
+
+def test_coefficients_without_a_norm_are_c_times_a_and_start_at_zero() -> None:
+    coefficients = Coefficients(encoding=7, rank=9, groups=2, norm=None)
+    a = torch.randn(B, 7)
+    assert (coefficients(a) == 0).all()
+    torch.nn.init.normal_(coefficients.C)
+    torch.testing.assert_close(coefficients(a).flatten(1), a @ coefficients.C.T)
+
+
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("zero", [False, True], ids=["random", "zero"])
 def test_coefficients_have_the_norm_of_the_appendix(zero: bool, groups: int) -> None:
@@ -134,9 +190,14 @@ def test_initial_weights_have_the_frobenius_norm_of_an_orthogonal_matrix(rank: i
 
 @pytest.mark.parametrize(
     ("linear", "rank", "expected"),
-    [("fixed", 0, 2 * 64**2 + 64), ("factored", 64, 4 * 64**2 + 64**2), ("unconstrained", 64, 64 * 2 * 64**2 + 64**2)],
+    [
+        ("fixed", 0, 2 * 64**2 + 64),
+        ("factored", 64, 4 * 64**2 + 64**2),
+        ("residual", 64, (2 + 4) * 64**2 + 64 + 64**2),
+        ("unconstrained", 64, 64 * 2 * 64**2 + 64**2),
+    ],
 )
 def test_parameter_counts_of_the_elman_network_are_the_papers(linear: str, rank: int, expected: int) -> None:
-    """Section 3.1: 4d² against 2d² at r = d, and a bias of d² against d."""
+    """Section 3.1: 4d² against 2d² at r = d, and a bias of d² against d. A residual cell has both."""
     cell = RecurrentCell("elman", 64, 64, linear, rank)
     assert sum(parameter.numel() for parameter in cell.parameters()) == expected

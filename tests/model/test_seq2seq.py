@@ -1,24 +1,34 @@
 """The whole model against arithmetic: gradients, parameters, first states, dropout."""
 
 import itertools
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from exadec.config import VARIANTS
-from exadec.corpus.vocabulary import BOS, PAD
-from exadec.loading.batch import Instance, collate
+from exadec.corpus.vocabulary import BOS, EOS, NONE, PAD, UNK
+from exadec.loading.batch import Batch, Instance, collate
 from exadec.model.backends.reference import Backend
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
-from support.small_models import VOCABULARY, build_small_model, random_batch, small_model_config
+from support.small_models import (
+    ALL_OPTIONS,
+    OPTIONS,
+    VOCABULARY,
+    batch_for,
+    build_small_model,
+    random_batch,
+    small_model_config,
+)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_exemplar_matters_exactly_where_the_paper_says(variant: str) -> None:
     model = build_small_model(**VARIANTS[variant])
     one, other = (
-        collate([Instance(np.array([7, 8]), np.array(z), np.array([9, 10]))], VOCABULARY, copy_exemplar=True)
+        collate([Instance(np.array([7, 8]), (np.array(z),), np.array([9, 10]))], VOCABULARY, copy_exemplar=True)
         for z in ([11, 12], [13])
     )
     changes = not torch.allclose(model(one), model(other))
@@ -38,14 +48,14 @@ def test_all_variants_have_the_same_dropout(variant: str) -> None:
 
 
 def test_all_parameters_get_a_gradient() -> None:
-    for variant, copy in itertools.product(VARIANTS, ["attention", "separate"]):
-        switches = VARIANTS[variant]
-        model = build_small_model(**switches, copy=copy, exemplar_layer=True)
-        batch = random_batch(6, copy_exemplar=switches["attend_exemplar"])
+    options = [{"exemplar_layer": True}, *OPTIONS, ALL_OPTIONS]
+    for variant, copy, option in itertools.product(VARIANTS, ["attention", "separate"], options):
+        model = build_small_model(**VARIANTS[variant], copy=copy, **option)
+        batch = batch_for(model.config, 6)
         words = batch.target_output != PAD
         model(batch)[words].sum().backward()
         without = [name for name, parameter in model.named_parameters() if parameter.grad is None]
-        assert without == [], variant
+        assert without == [], (variant, option)
         assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 
@@ -65,15 +75,130 @@ def test_parameter_table_adds_up_and_explains_itself() -> None:
     assert explain_cell(plain).startswith("1 gate × 2d², bias d a gate")
 
 
-def test_weights_are_never_materialised(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shape", [{}, {"rank": 4}, {"input_feeding": True}, {"adaptive": False}])
+@pytest.mark.parametrize("weights", ["factored", "residual", "unconstrained"])
+def test_explained_sizes_are_those_of_the_parameters(weights: str, shape: dict[str, object]) -> None:
+    config = small_model_config(weights=weights, **shape)
+    counts = count_parameters(Seq2seq(config, VOCABULARY))
+    d, r, inputs = config.hidden, config.coefficient_rank, config.decoder_inputs
+    formula, bias = re.search(r"gates × (.*), bias (.*) a gate", explain_cell(config)).groups()
+    assert counts["decoder P and Q"] == 4 * evaluate(formula, d, r, inputs)
+    assert counts["decoder bias"] == 4 * evaluate(bias, d, r, inputs)
+
+
+def evaluate(formula: str, d: int, r: int, inputs: int) -> int:
+    """A polynomial as people write it: `r(3d + inputs)`, `6d²`, `d·r + d`."""
+    spelt = re.sub(r"(?<=[\dr d])(?=\()|(?<=\d)(?=d)", "*", formula.replace("·", "*").replace("²", "**2"))
+    return int(eval(spelt, {"d": d, "r": r, "inputs": inputs}))
+
+
+def several(model: Seq2seq, *exemplars: list[int]) -> Batch:
+    instance = Instance(np.array([7, 8]), tuple(np.array(one) for one in exemplars), np.array([9, 10]))
+    return collate([instance], VOCABULARY, model.config.attend_exemplar)
+
+
+@pytest.mark.parametrize("variant", ["attexp", "adadec", "adadec+attexp"])
+@pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["plain", "all"])
+def test_order_and_repetition_of_exemplars_do_not_matter(variant: str, option: dict[str, object]) -> None:
+    model = build_small_model(**{**option, **VARIANTS[variant], "exemplars_read": 3})
+    one, two, three = [11, 12], [13], [VOCABULARY + 1, 9, 14, 15]
+    expected = model(several(model, one, two, three))
+    torch.testing.assert_close(model(several(model, three, one, two)), expected)
+    assert not torch.allclose(model(several(model, one, one, two)), expected)
+    if not model.config.attend_exemplar:  # where each copy competes with the source
+        torch.testing.assert_close(model(several(model, one, one, one)), model(several(model, one)))
+
+
+@pytest.mark.parametrize("weights", ["factored", "residual"])
+def test_coefficients_are_the_mean_over_exemplars(weights: str) -> None:
+    model = build_small_model(weights=weights, adaptive_output=True, per_gate_coefficients=True, exemplars_read=2)
+    one, two = [11, 12, 13], [14]
+    single = [model.exemplar_coefficients(several(model, exemplar)) for exemplar in (one, two)]
+    both = model.exemplar_coefficients(several(model, one, two))
+    assert both.shape == (1, 5, 6)
+    torch.testing.assert_close(both, (single[0] + single[1]) / 2)
+
+
+def test_residual_training_starts_from_a_plain_decoder() -> None:
+    """λ is zero at first, whatever the exemplar; a factored decoder and an attention over exemplars differ at once."""
+    for option, same in (
+        ({"weights": "residual"}, True),
+        ({"weights": "residual", "adaptive_output": True, "exemplar_pooling": "attention"}, True),
+        ({"weights": "residual", "exemplar_context": True}, False),
+        ({}, False),
+    ):
+        torch.manual_seed(0)
+        model = Seq2seq(small_model_config(**option), VOCABULARY).double().eval()
+        found = [model(several(model, exemplar)) for exemplar in ([11, 12], [13])]
+        assert torch.allclose(*found) == same, option
+    model = Seq2seq(small_model_config(weights="residual"), VOCABULARY)
+    model(batch_for(model.config, 5)).sum().backward()
+    assert model.coefficients.C.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_options_for_exemplars_leave_the_plain_baseline_alone(variant: str) -> None:
+    """`--variant seq2seq` of any configuration has the parameters of the paper's baseline."""
+    options = {key: value for key, value in ALL_OPTIONS.items() if key != "copy_case"}
+    plain, other = (
+        {name: tuple(p.shape) for name, p in build_small_model(**{**o, **VARIANTS[variant]}).named_parameters()}
+        for o in ({}, options)
+    )
+    assert (plain == other) == (not VARIANTS[variant]["adaptive"])
+
+
+def none_batch(batch: Batch, rows: torch.Tensor) -> Batch:
+    """The batch with `<none>` as the exemplars of some instances (B,)."""
+    rows = rows.repeat_interleave(len(batch.exemplar) // batch.size)
+    exemplar, lengths = batch.exemplar.clone(), batch.exemplar_lengths.clone()
+    exemplar[rows] = torch.tensor([NONE] + [PAD] * (exemplar.shape[1] - 1))
+    lengths[rows] = 1
+    return replace(batch, exemplar=exemplar, exemplar_lengths=lengths)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_skipping_replaces_all_exemplars_of_some_instances_in_training(variant: str) -> None:
+    model = build_small_model(**VARIANTS[variant], exemplars_read=2, exemplar_skipping=0.5)
+    batch = replace(batch_for(model.config, 40), target_output=torch.full((40, 6), 7))
+    shown, hidden = model(batch), model(none_batch(batch, torch.ones(40, dtype=torch.bool)))
+    torch.manual_seed(0)
+    torch.testing.assert_close(model(batch), shown)  # not while evaluating
+    trained = model.train()(batch)
+    if variant == "seq2seq":
+        torch.testing.assert_close(trained, shown)
+        return
+    rows = [(torch.allclose(t, s), torch.allclose(t, h)) for t, s, h in zip(trained, shown, hidden, strict=True)]
+    assert set(rows) == {(True, False), (False, True)}
+    assert not torch.equal(model(batch), trained)  # drawn again at each step
+    model.config = replace(model.config, exemplar_skipping=0.9999)
+    torch.testing.assert_close(model(batch), hidden)
+
+
+def test_word_that_only_a_skipped_exemplar_has_is_unknown() -> None:
+    """With AttExp it could be copied from the exemplar. Without it, it counts as unknown, not as impossible."""
+    model = build_small_model(**VARIANTS["attexp"], exemplar_skipping=0.9999).train()
+    rare, known = VOCABULARY + 5, VOCABULARY + 6
+    with_rare, without = (
+        collate([Instance(np.array([7, known]), (np.array(z),), np.array([rare, known]))], VOCABULARY, True)
+        for z in ([rare, 8], [NONE])
+    )
+    assert with_rare.target_output[0].tolist() == [VOCABULARY + 1, VOCABULARY, EOS]
+    assert without.target_output[0].tolist() == [UNK, VOCABULARY, EOS]
+    torch.testing.assert_close(model(with_rare), model(without))
+    torch.testing.assert_close(model.eval()(without), model(without))
+
+
+@pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])
+def test_weights_are_never_materialised(option: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """P and Q are not built: neither to train, nor to search, nor to explain."""
-    model = build_small_model().train()
+    model = build_small_model(**option).train()
 
     def refuse(*_: object) -> None:
         raise AssertionError("P was built")
 
-    monkeypatch.setattr("exadec.model.adaptive.FactoredLinear.materialize", refuse)
-    batch = random_batch(4)
+    for linear in ("FactoredLinear", "ResidualLinear"):
+        monkeypatch.setattr(f"exadec.model.adaptive.{linear}.materialize", refuse)
+    batch = batch_for(model.config, 4)
     model(batch).sum().backward()
     model.explain(model.encode(batch), batch.target_input)
     model.step(model.encode(batch), torch.full((4,), BOS))

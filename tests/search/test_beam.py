@@ -13,7 +13,7 @@ from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import BOS, EOS
 from exadec.search.beam import Hypothesis, beam_search, length_penalty, repeats_ngram
 from exadec.search.generate import NEVER_WRITTEN
-from support.small_models import build_small_model, random_batch
+from support.small_models import ALL_OPTIONS, batch_for, build_small_model
 
 WORDS = 6
 """A tiny vocabulary: ids 0 to 5, among them BOS = 2 and EOS = 3."""
@@ -217,12 +217,12 @@ def test_n_best_beyond_the_beam_is_refused() -> None:
         beam_search(RandomModel(0).step, start(1), 1, SearchConfig(beam_size=2), (), CPU, n_best=3)
 
 
+@pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_model_state_search_equals_scoring_the_text_again(variant: str) -> None:
+def test_model_state_search_equals_scoring_the_text_again(variant: str, option: dict[str, object]) -> None:
     """The score a search reports is the model's own log-probability of that text over the penalty."""
-    switches = VARIANTS[variant]
-    model = build_small_model(**switches, input_feeding=True)
-    batch = random_batch(4, copy_exemplar=switches["attend_exemplar"])
+    model = build_small_model(**VARIANTS[variant], input_feeding=True, **option)
+    batch = batch_for(model.config, 4)
     config = SearchConfig(beam_size=3, max_length=5)
     with torch.no_grad():
         found = beam_search(model.step, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)

@@ -18,7 +18,9 @@ def test_copied_unknown_words_get_their_corpus_ids_back() -> None:
         """Unknown words with ids that no batch gives them."""
         return np.where(ids >= VOCABULARY, ids + 100, ids)
 
-    instances = [Instance(far(one.source), far(one.exemplar), far(one.target)) for one in random_instances(6, seed=4)]
+    instances = [
+        Instance(far(one.source), (far(one.exemplars[0]),), far(one.target)) for one in random_instances(6, seed=4)
+    ]
     batch = collate(instances, VOCABULARY, copy_exemplar=False)
     found = search_batch(model, batch, SearchConfig(beam_size=2, max_length=4)).hypotheses
     assert any(number >= VOCABULARY for (best,) in found for number in best.ids)

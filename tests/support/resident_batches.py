@@ -33,4 +33,6 @@ def check_batches(loader: Loader, device: str) -> None:
         found = resident.gather(torch.from_numpy(np.append(indices, [-1, -1])).to(device), shape)
         assert_same_batch(found, loader.batch(indices))
         assert (found.target_output[11:] == PAD).all()
-        assert all(len(getattr(found, item.name)) == 13 for item in fields(Batch))
+        for item in fields(Batch):
+            each = resident.exemplars_each if item.name.startswith("exemplar") else 1
+            assert len(getattr(found, item.name)) == 13 * each

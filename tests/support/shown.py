@@ -18,4 +18,5 @@ def show(renderable: RenderableType, colour: bool = False) -> str:
 
 
 def generation(text: str, exemplar: str | None = None, similarity: float | None = None) -> Generation:
-    return Generation(text, 0.0, exemplar, similarity, [], [], None, [], 0, lambda: Explanation(None, None))
+    exemplars = [] if exemplar is None else [exemplar]
+    return Generation(text, 0.0, exemplar, exemplars, similarity, [], [], None, [], 0, lambda: Explanation(None, None))

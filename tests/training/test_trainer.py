@@ -23,6 +23,7 @@ from exadec.training.checkpoint import BEST, LAST, open_corpus, read_notes
 from exadec.training.evaluation import evaluate, mean_surprise, read_outputs
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
+from support.small_models import ALL_OPTIONS, OPTIONS
 from support.toys import toy_config, variant_config
 
 
@@ -68,9 +69,12 @@ def test_two_trainings_with_one_seed_are_the_same(toy: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
-def test_resumed_training_equals_uninterrupted_training(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = variant_config(toy, "adadec", epochs=3)
-    whole = train(config, toy / "whole")
+@pytest.mark.parametrize("option", [{}, {**ALL_OPTIONS, "exemplar_skipping": 0.3}], ids=["paper", "all"])
+def test_resumed_training_equals_uninterrupted_training(
+    toy: Path, tmp_path: Path, option: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = variant_config(toy, "adadec", epochs=3).replace("exemplars", neighbours=3).replace("model", **option)
+    whole = train(config, tmp_path / "whole")
     steps = []
     step = Trainer._step
 
@@ -82,12 +86,12 @@ def test_resumed_training_equals_uninterrupted_training(toy: Path, monkeypatch: 
 
     monkeypatch.setattr(Trainer, "_step", interrupted_step)
     with pytest.raises(Interrupted):
-        train(config, toy / "parts")
+        train(config, tmp_path / "parts")
     monkeypatch.undo()
-    assert_usable(toy / "parts")
-    assert read_notes(toy / "parts" / LAST)["position"]["step"] == 27
-    assert read_notes(toy / "parts" / BEST)["position"]["step"] == 19  # the first evaluation
-    resumed = train(config, toy / "parts", resume=True)
+    assert_usable(tmp_path / "parts")
+    assert read_notes(tmp_path / "parts" / LAST)["position"]["step"] == 27
+    assert read_notes(tmp_path / "parts" / BEST)["position"]["step"] == 19  # the first evaluation
+    resumed = train(config, tmp_path / "parts", resume=True)
     first, second = load_file(whole.folder / LAST), load_file(resumed.folder / LAST)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[key], second[key]) for key in first)
@@ -204,4 +208,15 @@ def test_other_architectures_train_and_write(toy: Path, settings: dict[str, obje
     assert isinstance(first, Evaluated)
     assert isinstance(second, Evaluated)
     assert max(first.value, second.value) > 70
+    assert_usable(run.folder)
+
+
+@pytest.mark.parametrize("option", [*OPTIONS, {**ALL_OPTIONS, "exemplar_skipping": 0.1}], ids=lambda o: "-".join(o))
+def test_options_beyond_the_paper_learn_manner_and_content(toy: Path, option: dict[str, object]) -> None:
+    """Residual weights start without the exemplar, so they need time, and a constant learning rate, to follow it."""
+    length = {"epochs": 14, "annealing_epochs": 14} if option == {"weights": "residual"} else {"epochs": 8}
+    config = variant_config(toy, "adadec", patience=14, **length)
+    config = config.replace("exemplars", neighbours=3).replace("model", **option)
+    run = train(config, toy / f"beyond-{'-'.join(option)}")
+    assert max(event.value for event in run.metrics() if isinstance(event, Evaluated)) > 95
     assert_usable(run.folder)

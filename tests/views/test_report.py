@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from exadec.api import Writer
+from exadec.api import Writer, load
 from exadec.cli import app
+from exadec.config import CorpusConfig
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.checkpoint import Run
-from exadec.training.evaluation import Output, read_outputs, write_outputs
+from exadec.training.evaluation import Output, evaluate, read_outputs, write_outputs
+from exadec.training.trainer import train
+from exadec.views.coefficients import map_coefficients
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs
 from exadec.views.swap import Swap, pick_swaps
 from support.shown import generation
+from support.tiny_runs import config_beyond_the_paper
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -87,6 +91,20 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         assert text in page
     for label in ("Training loss", "cosine similarity", "principal component", "have the trait, where the exemplar"):
         assert label in page
+
+
+def test_report_of_a_run_with_every_option(tmp_path: Path) -> None:
+    """Residual weights, three exemplars, λ for the output layer: swaps, map and table of parameters have room."""
+    corpus = CorpusConfig(format="wire", vocabulary_size=400, wire_train=60, wire_outlets=30, wire_heldout=20)
+    for variant in ("adadec", "adadec+attexp"):
+        train(config_beyond_the_paper(tmp_path, variant, corpus), tmp_path / variant)
+        evaluate(tmp_path / variant)
+    results = compare_runs([tmp_path / "adadec", tmp_path / "adadec+attexp"])
+    assert map_coefficients(results.systems[0], results.split).points.shape[1] == 2
+    swaps = pick_swaps(load(tmp_path / "adadec+attexp"), count=1)
+    page = write_report(results, tmp_path / "report.html", swaps).read_text(encoding="utf-8")
+    for text in ("principal component", "Exemplar swaps", "weights: residual", "segmentation: bpe_either_case"):
+        assert text in page
 
 
 def test_report_is_the_same_every_time(runs: list[Path], tmp_path: Path) -> None:

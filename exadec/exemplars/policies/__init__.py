@@ -4,6 +4,7 @@ To add a policy, write a subclass of `Policy` in a new file, and add a line to `
 """
 
 from exadec.config import ExemplarConfig
+from exadec.exemplars.policies.form import Form
 from exadec.exemplars.policies.given import Given
 from exadec.exemplars.policies.nearest import Nearest
 from exadec.exemplars.policies.oracle import Oracle
@@ -19,6 +20,7 @@ POLICIES: dict[str, type[Policy]] = {
     "random": Random,
     "shuffled": Shuffled,
     "oracle": Oracle,
+    "form": Form,
     "given": Given,
 }
 """Every value of `exemplars.policy`."""

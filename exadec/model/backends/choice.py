@@ -89,14 +89,16 @@ def _obstacle_to_hopper(precision: torch.dtype, config: ModelConfig) -> str:
 
     if precision != torch.bfloat16:
         return "its kernels compute in bfloat16, and `training.precision` asks for float32"
-    sizes = {"hidden": config.hidden}
+    sizes = {"`model.hidden`": config.hidden}
     if config.reads_exemplars:
-        sizes["exemplar_hidden"] = config.exemplar_hidden
+        sizes["`model.exemplar_hidden`"] = config.exemplar_hidden
     if config.adaptive:
-        sizes["rank"] = config.coefficient_rank
-    for key, size in sizes.items():
+        sizes["`model.rank`"] = config.coefficient_rank
+        if config.weights == "residual":
+            sizes["the sum of `model.hidden` and `model.rank`"] = config.hidden + config.coefficient_rank
+    for name, size in sizes.items():
         if size > LARGEST or size % 4:
-            return f"its kernels need `model.{key}` to be a multiple of 4 and at most {LARGEST}, and it is {size}"
+            return f"its kernels need {name} to be a multiple of 4 and at most {LARGEST}, and it is {size}"
     if config.embedding % 4:
         return f"its kernels need `model.embedding` to be a multiple of 4, and it is {config.embedding}"
     if find_compiler() is None:

@@ -10,7 +10,8 @@ from support.interpreter import interpret_kernels
 LSTM = """
 import torch
 from support.backend_runs import GROUPS, lstm_errors
-print(max(lstm_errors(groups, 5, "cpu", torch.float32, (3, 4, 6))[0] for groups in GROUPS))
+cases = [(groups, linear) for groups in GROUPS for linear in ("factored", "residual")]
+print(max(lstm_errors(groups, 5, "cpu", torch.float32, (3, 4, 6), linear)[0] for groups, linear in cases))
 """
 
 
@@ -23,11 +24,12 @@ def test_lstm_is_right_when_triton_interprets_the_kernels() -> None:
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("sizes", [(64, 30, 256), (7, 5, 300)])
+@pytest.mark.parametrize("linear", ["factored", "residual"])
 def test_lstm_on_a_gpu_is_as_exact_as_single_steps(
-    groups: int, dtype: torch.dtype, sizes: tuple[int, int, int]
+    groups: int, dtype: torch.dtype, sizes: tuple[int, int, int], linear: str
 ) -> None:
     """Errors grow over thirty steps, and with λ: what single steps in the same precision err is the measure."""
-    kernels, single_steps = lstm_errors(groups, sizes[2] - 7, "cuda", dtype, sizes)
+    kernels, single_steps = lstm_errors(groups, sizes[2] - 7, "cuda", dtype, sizes, linear)
     assert kernels < 2 * single_steps
     assert single_steps < (1e-3 if dtype == torch.float32 else 0.2)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from exadec.model.adaptive import FactoredLinear, RecurrentCell
+from exadec.model.adaptive import FactoredLinear, RecurrentCell, ResidualLinear
 from exadec.model.backends import streams
 from exadec.model.backends.reference import Backend, One, Other, Unrolled
 from exadec.model.backends.softmax import autocast_dtype, chunked_log_probability
@@ -49,10 +49,12 @@ class TritonBackend(Backend):
 
     def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
         P = cell.P  # noqa: N806 - the paper's name
-        if cell.cell != LSTM or not isinstance(P, FactoredLinear):
+        if cell.cell != LSTM or not isinstance(P, FactoredLinear | ResidualLinear):
             return super().unroll(cell, x, lam)
+        assert lam is not None
         projected, dtype = cell.project(x, lam), autocast_dtype(x)
-        return lambda state: AdaptiveLstm.apply(projected, *state, P.V, P.U, lam, dtype)
+        down, up, scale = P.as_factors(lam) if isinstance(P, ResidualLinear) else (P.V, P.U, lam)
+        return lambda state: AdaptiveLstm.apply(projected, *state, down, up, scale, dtype)
 
     def log_probability(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
