@@ -14,8 +14,8 @@ CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 PAPER = [path for path in CONFIGS if path.stem in ("gigaword", "nyt", "wikibio")]
 
 
-def test_eight_configurations_come_with_exadec() -> None:
-    expected = ["e2e", "elife", "gigaword", "movies", "news", "nyt", "wikibio", "wire"]
+def test_ten_configurations_come_with_exadec() -> None:
+    expected = ["debian", "e2e", "elife", "gigaword", "movies", "news", "nyt", "reuters", "wikibio", "wire"]
     assert [path.stem for path in CONFIGS] == expected
 
 
@@ -74,18 +74,48 @@ def test_appendix_in_numbers() -> None:
         ("model.output_dropout=1", "`model.output_dropout` must be at least 0 and below 1, but is 1.0 instead"),
         ("model.tied=maybe", "`model.tied` must be true or false, but is 'maybe' instead"),
         ("model=3", "`model` must be a section with keys below it, but is 3 instead"),
-        ("preset=authors", "`preset` must be one of paper, released, but is 'authors' instead"),
-        ("preset=[paper]", r"`preset` must be one of paper, released, but is \['paper'\] instead"),
+        ("preset=authors", "`preset` must be one of paper, released, exadec, but is 'authors' instead"),
+        ("preset=[paper]", r"`preset` must be one of paper, released, exadec, but is \['paper'\] instead"),
         ("training.backend=cudnn", "`training.backend` must be one of auto, reference, triton, hopper, but is 'cudnn'"),
         ("folder.name=3", "unknown key `folder.name`; `folder` has no keys below it"),
         ("model.hidden", "--set needs section.key=value, but got 'model.hidden'"),
         ("model.freeze_embeddings=true", "needs vectors to freeze"),
+        ("model.exemplars_read=0", "`model.exemplars_read` must be at least 1, but is 0 instead"),
+        ("model.exemplars_read=4", "`exemplars.neighbours` keeps only 1 for each instance: set exemplars.neighbours=4"),
+        ("model.exemplar_skipping=1", "`model.exemplar_skipping` must be at least 0 and below 1, but is 1.0 instead"),
     ],
 )
 def test_bad_value_is_refused_by_name(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         Config.load(PAPER[0], [override])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["model.copy_case=true", "model.copy=none"],
+            "changes copied words, but `model.copy` is none: set model.copy_",
+        ),
+        (["model.weights=residual", "model.coefficient_norm=1"], "must be empty with `model.weights: residual`"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(overrides: list[str], message: str) -> None:
+    for one in overrides:
+        Config.load(PAPER[0], [one])
+    with pytest.raises(ConfigError, match=message):
+        Config.load(PAPER[0], overrides)
+
+
+def test_too_few_neighbours_matter_only_to_models_that_read_them() -> None:
+    read = "model.exemplars_read=4"
+    assert Config.load(PAPER[0], [read, "exemplars.neighbours=4"]).model.exemplars_read == 4
+    assert Config.load(PAPER[0], [read], variant="seq2seq").model.exemplars_read == 4
+    assert Config.load(PAPER[0], [read, "exemplars.policy=random"]).model.exemplars_read == 4
+    for policy in ("nearest", "oracle"):
+        with pytest.raises(ConfigError, match="keeps only 3"):
+            Config.load(PAPER[0], [read, "exemplars.neighbours=3", f"exemplars.policy={policy}"])
 
 
 def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
@@ -98,6 +128,14 @@ def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path
     assert config.search.block_ngram == 3
     assert config.training.learning_rate == 0.001
     assert config.model.rank == 7
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_preset_among_the_overrides_wins_over_the_file_but_not_over_other_overrides(path: Path) -> None:
+    config = Config.load(path, ["model.rank=8", "preset=exadec", "exemplars.neighbours=9"])
+    assert config.preset == "exadec"
+    assert (config.model.weights, config.model.exemplar_hidden) == ("residual", 128)
+    assert (config.model.rank, config.exemplars.neighbours) == (8, 9)
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
