@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from exadec.config import CorpusConfig
@@ -19,10 +19,8 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
 from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
-from exadec.textmetrics import MeanScore
 from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import LAST, read_notes
-from exadec.training.evaluation import Output, score_outputs
 from exadec.training.events import Failed, RunEvent
 from exadec.training.side_by_side import Job, TimeLimit, choose_at_once, train_side_by_side
 from exadec.training.trainer import Interrupted, refuse_settings
@@ -96,9 +94,7 @@ def find_state(plan: Plan, only: str | None = None) -> State:
         except (InputError, OSError) as error:
             problems[name] = str(error)
             continue
-        missing = tuple(
-            trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan.scores, plan.main)
-        )
+        missing = tuple(trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan.scores))
         folder = _find_folder(plan, trials[0], inputs)
         tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results)))
     return State(tasks, problems)
@@ -140,7 +136,6 @@ def run_plan(
     """
     limit = None if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome(failed=dict(state.problems))
-    _refuse_main(plan.main)
     tasks = {task.folder: task for task in state.to_do if not _rescore(plan, task)}
     ready = [task for task in tasks.values() if _prepare(task, plan.scores, outcome, report)]
     jobs = [
@@ -170,14 +165,14 @@ def run_plan(
         outcome.interrupted = limit is None or time.monotonic() < limit
     results = read_results(Path(plan.results))
     for task in tasks.values():
-        known = all(_is_known(results.get(trial.key), task.inputs, plan.scores, plan.main) for trial in task.trials)
+        known = all(_is_known(results.get(trial.key), task.inputs, plan.scores) for trial in task.trials)
         if not known and task.name not in outcome.failed:
             outcome.left.append(task.name)
     return outcome
 
 
-def _is_known(result: Result | None, inputs: dict[str, str], metrics: Sequence[str], main: str) -> bool:
-    return _is_same_run(result, inputs) and set(metrics) <= set(result.scores) and result.main == main  # type: ignore[union-attr]
+def _is_known(result: Result | None, inputs: dict[str, str], metrics: Sequence[str]) -> bool:
+    return _is_same_run(result, inputs) and set(metrics) <= set(result.scores)  # type: ignore[union-attr]
 
 
 def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
@@ -222,14 +217,6 @@ def _seconds_done(folder: Path) -> float:
         return 0.0
     seconds: float = read_notes(folder / LAST)["position"]["seconds"]
     return seconds
-
-
-def _refuse_main(main: str) -> None:
-    """Refuse a score that is no mean over instances before hours of training, by scoring one text."""
-    one = Output(uid="", source="a", exemplar="a", similarity=1.0, references=("a",), text="a", score=0.0)
-    (score,) = score_outputs([main], [replace(one, table=(("a", "a"),))])
-    if not isinstance(score, MeanScore):
-        raise InputError(f"`main` must be a mean over instances, but `{main}` is not; take another metric.")
 
 
 def _rescore(plan: Plan, task: Task) -> bool:

@@ -1,17 +1,27 @@
 """How certain is the difference of two models that were each trained with several seeds?
 
-In: the scores of both, for each seed and instance. Out: the difference of their means and a 95% interval.
+In: the score of both for each seed, and its values on resamples of the instances. Out: the difference of their means,
+and a 95% interval.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from exadec.textmetrics.bootstrap import resample_weights
 from exadec.textmetrics.scores import FloatArray
 
-RESAMPLES = 2000
+RESAMPLES = 1000
 SEED = 12345
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A score of one model, seed by seed."""
+
+    values: FloatArray
+    """(S,) on all instances."""
+    resampled: FloatArray
+    """(S, R) on resamples of the instances, which are the same for all models and seeds."""
 
 
 @dataclass(frozen=True)
@@ -26,45 +36,39 @@ class Difference:
     """Whether both models have several seeds. Otherwise the interval covers the choice of instances alone."""
 
 
-def compare_over_seeds(
-    ours: FloatArray, theirs: FloatArray, same_runs: bool = False, resamples: int = RESAMPLES
-) -> Difference:
-    """Compare two models on the same instances, given scores (seeds, N) of each; their numbers of seeds may differ.
+def compare_over_seeds(ours: Sampled, theirs: Sampled, same_runs: bool = False) -> Difference:
+    """Compare two models on the same instances; their numbers of seeds may differ.
 
     `same_runs`: seed by seed, both are the same trained model, decoded in two ways.
     """
-    covers_seeds = len(ours) > 1 and len(theirs) > 1
-    differences = resample_differences(ours, theirs, same_runs, resamples)
-    low, high = np.quantile(differences, [0.025, 0.975])
-    return Difference(float(ours.mean() - theirs.mean()), float(low), float(high), covers_seeds)
+    covers_seeds = len(ours.values) > 1 and len(theirs.values) > 1
+    low, high = np.quantile(resample_differences(ours, theirs, same_runs), [0.025, 0.975])
+    return Difference(float(ours.values.mean() - theirs.values.mean()), float(low), float(high), covers_seeds)
 
 
-def resample_differences(
-    ours: FloatArray, theirs: FloatArray, same_runs: bool = False, resamples: int = RESAMPLES
-) -> FloatArray:
+def resample_differences(ours: Sampled, theirs: Sampled, same_runs: bool = False) -> FloatArray:
     """(R,) resampled differences.
 
-    d* = Σₙ wₙ (aₙ - bₙ) / N + e*ₐ - e*_b. The first term is the paired bootstrap over instances; aₙ and bₙ are means
-    over seeds. The second draws as many seeds as there are, for each model by itself: e* is the mean deviation of the
-    drawn seeds from the model's mean, times √(S / (S - 1)), because S deviations from their own mean are too small.
-    So the variance of d* is that of the mean over instances plus s²/S for each model. If both are the same runs, seeds
-    are drawn for both together. With a single seed there is nothing to draw from, and only instances are resampled.
+    d* = a* - b* + e*ₐ - e*_b. The first two terms are the paired bootstrap over instances: a* and b* are means over
+    seeds, on the same resample. The others draw as many seeds as there are, for each model by itself: e* is the mean
+    deviation of the drawn seeds from the model's mean, times √(S / (S - 1)), because S deviations from their own mean
+    are too small. So the variance of d* is that of the mean over instances plus s²/S for each model. If both are the
+    same runs, seeds are drawn for both together. With a single seed there is nothing to draw from, and only instances
+    are resampled.
     """
-    gains = ours.mean(axis=0) - theirs.mean(axis=0)  # (N,)
-    drawn = [weights @ gains / len(gains) for weights in resample_weights(len(gains), resamples, SEED)]
-    differences: FloatArray = np.concatenate(drawn)
-    if min(len(ours), len(theirs)) == 1:
+    differences: FloatArray = ours.resampled.mean(axis=0) - theirs.resampled.mean(axis=0)
+    if min(len(ours.values), len(theirs.values)) == 1:
         return differences
-    generator = np.random.default_rng(SEED + 1)
+    generator, resamples = np.random.default_rng(SEED + 1), len(differences)
     if same_runs:
-        return differences + _draw_seeds(ours - theirs, resamples, generator)
-    return differences + _draw_seeds(ours, resamples, generator) - _draw_seeds(theirs, resamples, generator)
+        return differences + _draw_seeds(ours.values - theirs.values, resamples, generator)
+    drawn = [_draw_seeds(one.values, resamples, generator) for one in (ours, theirs)]
+    return differences + drawn[0] - drawn[1]
 
 
-def _draw_seeds(scores: FloatArray, resamples: int, generator: np.random.Generator) -> FloatArray:
+def _draw_seeds(values: FloatArray, resamples: int, generator: np.random.Generator) -> FloatArray:
     """(R,) mean deviations of drawn seeds."""
-    means = scores.mean(axis=1)  # (S,)
-    seeds = len(means)
-    deviations = (means - means.mean()) * np.sqrt(seeds / (seeds - 1))
+    seeds = len(values)
+    deviations = (values - values.mean()) * np.sqrt(seeds / (seeds - 1))
     drawn: FloatArray = deviations[generator.integers(seeds, size=(resamples, seeds))].mean(axis=1)
     return drawn

@@ -46,8 +46,8 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class TablePlan:
-    """One table: every combination of these values, a row each; seeds are summarised."""
+class Combinations:
+    """Every combination of these values, a row each."""
 
     corpora: tuple[str, ...]
     """Names of `Plan.corpora`."""
@@ -59,6 +59,14 @@ class TablePlan:
     """Names of `Plan.settings`."""
     searches: tuple[str, ...] = (DEFAULT,)
     """Names of `Plan.searches`."""
+
+
+@dataclass(frozen=True)
+class TablePlan(Combinations):
+    """One table: its rows, further rows that are no combination of the same values, and seeds, which are summarised."""
+
+    more: tuple[Combinations, ...] = ()
+    """Further rows."""
     seeds: tuple[int, ...] = (1,)
     baseline: Baseline = field(default_factory=Baseline)
     """Empty for a table without comparison."""
@@ -85,7 +93,7 @@ class Plan:
     metrics: tuple[str, ...] = ("rouge1", "rouge2", "rougeL")
     """Scores to compute, see `exadec score --help`."""
     main: str = "rougeL"
-    """The score that rows are compared by. It must be a mean over instances, which BLEU is not."""
+    """The score that rows are compared by."""
 
     def __post_init__(self) -> None:
         for key in ("policies", "settings", "searches"):
@@ -113,16 +121,19 @@ class Plan:
             "settings": self.settings,
             "searches": self.searches,
         }
-        for key, names in known.items():
-            for name in getattr(table, key):
-                require_choice(name, names, f"{where}.{key}")
-        for key in (*known, "seeds"):
-            if not getattr(table, key):
-                raise ConfigError(f"`{where}.{key}` is empty.")
+        for part in (table, *table.more):
+            for key, names in known.items():
+                for name in getattr(part, key):
+                    require_choice(name, names, f"{where}.{key}")
+                if not getattr(part, key):
+                    raise ConfigError(f"`{where}.{key}` is empty.")
+        if not table.seeds:
+            raise ConfigError(f"`{where}.seeds` is empty.")
         for axis, key in _AXES.items():
             value = getattr(table.baseline, axis)
             if value is not None:
-                require_choice(value, getattr(table, key), f"{where}.baseline.{axis}")
+                listed = [name for part in (table, *table.more) for name in getattr(part, key)]
+                require_choice(value, listed, f"{where}.baseline.{axis}")
 
     @property
     def scores(self) -> tuple[str, ...]:
@@ -198,8 +209,10 @@ def load_plan(path: Path) -> Plan:
 
 def list_rows(plan: Plan, table: TablePlan) -> list[Row]:
     """The rows of a table, in its order. A model that reads no exemplars has one row for all policies."""
-    axes = [getattr(table, key) for key in _AXES.values()]
-    rows = [_without_policy(Row(*values)) for values in product(*axes)]
+    rows = []
+    for part in (table, *table.more):
+        axes = [getattr(part, key) for key in _AXES.values()]
+        rows += [_without_policy(Row(*values)) for values in product(*axes)]
     return list(dict.fromkeys(rows))
 
 

@@ -21,10 +21,12 @@ from exadec.corpus.readers import known_styles
 from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
+from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import DEFAULT, Trial
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
-from exadec.textmetrics import MeanScore, Score, confidence_interval
+from exadec.textmetrics import MeanScore, Score
+from exadec.textmetrics.bootstrap import resample_all
 from exadec.textmetrics.scores import FloatArray, package_version
 from exadec.training.checkpoint import BEST, LAST, Run, open_corpus, open_run
 from exadec.training.evaluation import (
@@ -52,6 +54,9 @@ class Measure:
     """Lower end of the 95% bootstrap interval over instances."""
     high: float
     signature: str
+    resampled: str
+    """Its values on resamples of the instances, see `pack`. They are the same resamples for all results on a test set,
+    so that any two results can be compared."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,8 @@ class Result:
     """A hash of the test set's uids and references: results with the same one can be compared instance by instance."""
     scores: dict[str, Measure]
     """By the metric's name; `style` is there if the corpus has known styles."""
-    main: str
-    """The metric of `per_instance`."""
-    per_instance: str
-    """Its value for each instance, see `pack`."""
+    per_instance: dict[str, str]
+    """The main metric's value for each instance, see `pack`; empty if it is no mean over instances."""
     surprise: dict[str, float]
     """-log p per target piece in nats, for each split."""
     parameters: int
@@ -87,10 +90,6 @@ class Result:
     """`training`: without decoding. `whole`: with decoding of development and test sets, for estimates."""
     device: str
     versions: dict[str, str]
-
-    def main_values(self) -> FloatArray:
-        """(N,) the main score of each instance."""
-        return unpack(self.per_instance)
 
 
 def pack(values: Sequence[float] | FloatArray) -> str:
@@ -207,16 +206,17 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
     styles = known_styles(run.config.corpus)
     if styles is not None:
         scores["style"] = score_style(outputs, styles)
+    resampled = resample_all(list(scores.values()), RESAMPLES, SEED)
+    measures = {name: _measure(score, values) for (name, score), values in zip(scores.items(), resampled, strict=True)}
     compared = scores[main]
-    if not isinstance(compared, MeanScore):
-        raise InputError(f"`main` must be a mean over instances, but `{main}` is not; take another metric.")
-    measures = {name: _measure(score) for name, score in scores.items()}
-    return {"scores": measures, "main": main, "per_instance": pack(compared.per_instance)}
+    single = {main: pack(compared.per_instance)} if isinstance(compared, MeanScore) else {}
+    return {"scores": measures, "per_instance": single}
 
 
-def _measure(score: Score) -> Measure:
-    low, high = confidence_interval(score)
-    return Measure(score.name, round(score.value, 4), round(low, 4), round(high, 4), score.signature)
+def _measure(score: Score, resampled: FloatArray) -> Measure:
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    value, low, high = (round(float(number), 4) for number in (score.value, low, high))
+    return Measure(score.name, value, low, high, score.signature, pack(resampled))
 
 
 def describe_device() -> str:

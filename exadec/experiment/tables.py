@@ -13,9 +13,9 @@ from statistics import fmean, stdev
 import numpy as np
 
 from exadec.errors import InputError
-from exadec.experiment.intervals import RESAMPLES, Difference, compare_over_seeds
+from exadec.experiment.intervals import RESAMPLES, Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
-from exadec.experiment.results import Measure, Result, read_results
+from exadec.experiment.results import Measure, Result, read_results, unpack
 from exadec.files import replacing
 from exadec.textmetrics.metrics import METRICS
 from exadec.views.plots import DrawnDifference, plot_differences
@@ -76,7 +76,7 @@ def fill_rows(plan: Plan, table: TablePlan, results: dict[str, Result]) -> list[
     return filled
 
 
-def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Difference | None:
+def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, metric: str) -> Difference | None:
     """To the row's baseline. None for a baseline itself, without results, and if the test sets are not the same."""
     wanted = baseline_of(filled.row, table)
     if wanted is None or wanted == filled.row:
@@ -84,11 +84,18 @@ def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan) 
     baseline = next((other for other in others if other.row == wanted), None)
     if baseline is None or not filled.results or not baseline.results:
         return None
-    if len({(result.references, result.main) for result in (*filled.results, *baseline.results)}) > 1:
+    all_results = (*filled.results, *baseline.results)
+    if len({result.references for result in all_results}) > 1 or any(metric not in one.scores for one in all_results):
         return None
-    ours, theirs = (np.stack([result.main_values() for result in one.results]) for one in (filled, baseline))
+    ours, theirs = (_sample(one.results, metric) for one in (filled, baseline))
     same_runs = [result.settings for result in filled.results] == [result.settings for result in baseline.results]
     return compare_over_seeds(ours, theirs, same_runs)
+
+
+def _sample(results: Sequence[Result], metric: str) -> Sampled:
+    measures = [result.scores[metric] for result in results]
+    values = np.array([measure.value for measure in measures])
+    return Sampled(values, np.stack([unpack(measure.resampled) for measure in measures]))
 
 
 def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Filled]) -> str:
@@ -106,7 +113,7 @@ def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Fille
         cells = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
         cells += [_bold(_mean_cell(one, metric), number in best[metric]) for metric in metrics]
         if compares:
-            cells.append(_difference_cell(one, filled, table))
+            cells.append(_difference_cell(one, filled, table, plan.main))
         cells += [_bold(_surprise_cell(one, split), number in best[split]) for split in ("valid", "test")]
         lines.append([*cells, *_cost_cells(one)])
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -118,7 +125,7 @@ def draw_table(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str | 
     rows = [one.row for one in filled]
     drawn = []
     for one in filled:
-        difference = find_difference(one, filled, table)
+        difference = find_difference(one, filled, table, plan.main)
         if difference is not None:
             label = ", ".join(_label(axis, value) for axis, value in describe_row(one.row, rows).items())
             drawn.append(DrawnDifference(label, one.row.variant, difference.value, difference.low, difference.high))
@@ -185,10 +192,10 @@ def _with_spread(values: Sequence[float], digits: int) -> str:
     return f"{fmean(values):.{digits}f}{spread}"
 
 
-def _difference_cell(one: Filled, others: Sequence[Filled], table: TablePlan) -> str:
+def _difference_cell(one: Filled, others: Sequence[Filled], table: TablePlan, metric: str) -> str:
     if baseline_of(one.row, table) == one.row:
         return "baseline"
-    difference = find_difference(one, others, table)
+    difference = find_difference(one, others, table, metric)
     if difference is None:
         return "not comparable" if one.results else "not yet"
     ends = " to ".join(_signed(end).removeprefix("+") for end in (difference.low, difference.high))

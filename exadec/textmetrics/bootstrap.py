@@ -61,13 +61,22 @@ def measure_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 1234
 
 def _intervals(scores: Sequence[Score], resamples: int, seed: int, level: float) -> list[tuple[float, float]]:
     _check(resamples, level)
+    return [_percentiles(values, level) for values in resample_all(scores, resamples, seed)]
+
+
+def resample_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 12345) -> list[FloatArray]:
+    """The values (R,) of each score on the same resamples; all scores are of the same instances.
+
+    The resamples depend only on the seed and the number of instances, so scores of different systems can be compared
+    resample by resample.
+    """
     if not scores:
         return []
     values: list[list[FloatArray]] = [[] for _ in scores]
     for weights in resample_weights(scores[0].instances, resamples, seed):
         for score, found in zip(scores, values, strict=True):
             found.append(score.resampled_values(weights))
-    return [_percentiles(np.concatenate(found), level) for found in values]
+    return [np.concatenate(found) for found in values]
 
 
 def compare(

@@ -74,7 +74,6 @@ def test_ctrl_c_leaves_what_a_second_call_finishes(tmp_path: Path) -> None:
         ({}, ["--only", "news*"], "no run of plan.yaml has a name like 'news*'"),
         ({}, ["--dry-run", "--tables-only"], "use only one of them"),
         ({}, ["--tables-only"], "there are no results yet"),
-        ({"main": "bleu"}, [], "`main` must be a mean over instances, but `bleu` is not"),
     ],
 )
 def test_mistakes_get_one_line_and_status_two(

@@ -26,6 +26,7 @@ from exadec.experiment.plan import (
 from support.plans import write_plan, write_task
 
 PLANS = sorted((Path(__file__).parents[2] / "configs" / "plans").glob("*.yaml"))
+WIRE = next(path for path in PLANS if path.stem == "wire")
 
 
 @pytest.fixture
@@ -44,8 +45,26 @@ def models(**changes: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_plans_that_come_with_exadec_load(path: Path) -> None:
-    assert [path.stem for path in PLANS] == ["wire"]
-    assert len(list_trials(load_plan(path))) == 12
+    plan = load_plan(path)
+    rows = [(table, row) for table in plan.tables.values() for row in list_rows(plan, table)]
+    assert all(baseline_of(row, table) in list_rows(plan, table) for table, row in rows)
+    assert path != WIRE or len(list_trials(plan)) == 12
+
+
+def test_more_rows_follow_the_combinations(task: Path) -> None:
+    more = [{"corpora": ["toy"], "variants": ["adadec"], "presets": ["exadec"]}]
+    plan = plan_of(task, tables=models(variants=["seq2seq", "adadec"], more=more, baseline={"preset": "paper"}))
+    table = plan.tables["models"]
+    rows = list_rows(plan, table)
+    assert [(row.variant, row.preset) for row in rows] == [
+        ("seq2seq", "paper"),
+        ("adadec", "paper"),
+        ("adadec", "exadec"),
+    ]
+    assert baseline_of(rows[2], table) == rows[1]
+    assert make_trial(plan, rows[2], 1).config.model.weights == "residual"
+    with pytest.raises(ConfigError, match=r"`tables\.models\.presets` must be one of paper"):
+        plan_of(task, tables=models(more=[{"corpora": ["toy"], "presets": ["ours"]}]))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +170,7 @@ def test_baseline_has_the_named_values_and_is_otherwise_the_same(task: Path) -> 
 def test_page_shows_the_plan_that_comes_with_exadec() -> None:
     page = (PLANS[0].parents[2] / "docs" / "experiments.md").read_text("utf-8")
     (shown,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    lines = PLANS[0].read_text("utf-8").splitlines(keepends=True)
+    lines = WIRE.read_text("utf-8").splitlines(keepends=True)
     assert shown == "".join(line for line in lines if not line.startswith("#"))
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from exadec.errors import InputError
-from exadec.experiment.intervals import compare_over_seeds
+from exadec.experiment.intervals import Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, list_trials, load_plan
-from exadec.experiment.results import read_results, write_result
+from exadec.experiment.results import read_results, unpack, write_result
 from exadec.experiment.tables import fill_rows, find_difference, write_tables
 from support.plans import made_up_result, write_plan, write_task
 
@@ -51,9 +51,13 @@ def test_page_has_means_spreads_and_differences(plan: Plan) -> None:
     assert "†" not in second[3]
     assert second[-3:] == ["1,234", "2", "1.0"]
     rows = fill_rows(plan, plan.tables["models"], read_results(Path(plan.results)))
-    ours, theirs = (np.stack([result.main_values() for result in row.results]) for row in (rows[1], rows[0]))
+    measures = [[result.scores["rougeL"] for result in row.results] for row in (rows[1], rows[0])]
+    ours, theirs = (
+        Sampled(np.array([one.value for one in several]), np.stack([unpack(one.resampled) for one in several]))
+        for several in measures
+    )
     expected = compare_over_seeds(ours, theirs)
-    assert find_difference(rows[1], rows, plan.tables["models"]) == expected
+    assert find_difference(rows[1], rows, plan.tables["models"], "rougeL") == expected
     assert second[3] == f"+5.00 ({expected.low:.2f} to {expected.high:.2f})"
 
 

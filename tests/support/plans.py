@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Trial, describe_settings
 from exadec.experiment.results import Measure, Result, describe_device, pack
+from exadec.textmetrics import mean_score
+from exadec.textmetrics.bootstrap import resample_all
 from support.toys import toy_config, toy_records, write_splits
 
 
@@ -47,6 +50,7 @@ def write_plan(folder: Path, /, **changes: Any) -> Path:
 def made_up_result(trial: Trial, values: list[float], **changes: Any) -> Result:
     """What a run might have scored."""
     mean = float(np.mean(values))
+    (resampled,) = resample_all([mean_score("ROUGE-L", values, "L")], RESAMPLES, SEED)
     fields = {
         "name": trial.name,
         "search": trial.search_name,
@@ -56,11 +60,10 @@ def made_up_result(trial: Trial, values: list[float], **changes: Any) -> Result:
         "instances": len(values),
         "references": "same",
         "scores": {
-            "rouge1": Measure("ROUGE-1", mean + 1, mean, mean + 2, "one"),
-            "rougeL": Measure("ROUGE-L", mean, mean - 1, mean + 1, "L"),
+            "rouge1": Measure("ROUGE-1", mean + 1, mean, mean + 2, "one", pack(resampled + 1)),
+            "rougeL": Measure("ROUGE-L", mean, mean - 1, mean + 1, "L", pack(resampled)),
         },
-        "main": "rougeL",
-        "per_instance": pack(values),
+        "per_instance": {"rougeL": pack(values)},
         "surprise": {"valid": 2.0, "test": 2.5},
         "parameters": 1234,
         "best_epoch": 1.0,
