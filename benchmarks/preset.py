@@ -1,0 +1,76 @@
+"""Measures what the preset `exadec` costs a training step, in all and part by part, against Seq2seq of the paper.
+
+In: a GPU. Out: JSON in docs/results/preset/, one row for each model and batch size.
+
+    python benchmarks/preset.py
+
+All models take the same batches: random words, in the lengths of the median news batch, no padding. Each is captured
+as a CUDA graph and timed in turn, `--rounds` times in one run.
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import torch
+from training_growth import build_step, measure, synthetic_batch
+from training_profile import DEVICE
+
+from exadec.config import PRESETS, VARIANTS, ModelConfig
+from exadec.loading.resident import Shape
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "preset"
+SOURCE, EXEMPLAR, TARGET = 32, 24, 24
+"""Lengths of the median news batch, rounded up to multiples of 8 as in training."""
+BATCHES = (64, 512)
+VOCABULARY = 25_000
+_OURS = {**VARIANTS["adadec"], **PRESETS["exadec"]["model"]}
+MODELS: dict[str, dict[str, Any]] = {
+    "Seq2seq": VARIANTS["seq2seq"],
+    "AttExp": VARIANTS["attexp"],
+    "AdaDec": VARIANTS["adadec"],
+    "exadec": _OURS,
+    "exadec, one exemplar": {**_OURS, "exemplars_read": 1},
+    "exadec, two exemplars": {**_OURS, "exemplars_read": 2},
+    "exadec, eight exemplars": {**_OURS, "exemplars_read": 8},
+    "exadec, exemplar_hidden 64": {**_OURS, "exemplar_hidden": 64},
+    "exadec, rank 32": {**_OURS, "rank": 32},
+    "exadec without exemplar_context": {**_OURS, "exemplar_context": False},
+    "exadec without adaptive_output": {**_OURS, "adaptive_output": False},
+    "exadec without copy_case": {**_OURS, "copy_case": False},
+    "exadec, last state instead of pooling": {**_OURS, "exemplar_pooling": "last"},
+}
+
+
+def time_models(rounds: int) -> list[dict[str, Any]]:
+    """Milliseconds a step, the median of the rounds, and as a ratio to Seq2seq in the same run."""
+    rows = []
+    for size in BATCHES:
+        times: dict[str, list[float]] = {name: [] for name in MODELS}
+        for _ in range(rounds):
+            for name, settings in MODELS.items():
+                config = ModelConfig(**settings)
+                shape = Shape(size, SOURCE, EXEMPLAR, TARGET)
+                batch = synthetic_batch(shape, VOCABULARY, DEVICE, config.exemplars_read)
+                times[name].append(measure(build_step(config, VOCABULARY), batch)[0])
+        plain = statistics.median(times["Seq2seq"])
+        for name, found in times.items():
+            middle = statistics.median(found)
+            rows.append({"model": name, "batch": size, "milliseconds": middle, "all": found, "ratio": middle / plain})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": time_models(rounds)}
+    (RESULTS / "steps.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
