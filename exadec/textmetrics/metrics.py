@@ -7,17 +7,18 @@ and, where its line says so, by `training.metric`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Literal, cast
 
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics.bleu import bleu, looks_tokenized
-from exadec.textmetrics.manner import manner
+from exadec.textmetrics.manner import agreements, manner
 from exadec.textmetrics.parent import Table, parent
 from exadec.textmetrics.rouge import rouge
 from exadec.textmetrics.scores import Score
+from exadec.textmetrics.traits import YES_OR_NO
 from exadec.textmetrics.truth import leak, support
 
 Need = Literal["tables", "sources", "exemplars"]
@@ -82,6 +83,13 @@ def _manner(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
     return {"mean": manner(given.texts, given.exemplars)}
 
 
+def _follows(traits: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.exemplars is not None
+    found = dict(zip(YES_OR_NO, agreements(given.texts, given.exemplars), strict=False))
+    rates = {trait: found[trait].if_exemplar_has for trait in traits}
+    return {trait: replace(rate, name=f"{rate.name} followed") for trait, rate in rates.items() if rate is not None}
+
+
 def _leak(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
     assert given.sources is not None
     assert given.exemplars is not None
@@ -114,6 +122,12 @@ METRICS: dict[str, Metric] = {
     "manner": Metric(_manner, "mean", "agreement with the exemplar", needs=_EXEMPLARS),
     "leak": Metric(_leak, "micro", "words from the exemplar alone; lower is better", needs=_EXEMPLARS | _SOURCES),
     "support": Metric(_support, "micro", "facts that the source has", needs=_SOURCES),
+    **{
+        f"follows_{trait}": Metric(
+            _follows, trait, "texts that have a trait where the exemplar has it", needs=_EXEMPLARS
+        )
+        for trait in YES_OR_NO
+    },
 }
 
 

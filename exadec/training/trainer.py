@@ -35,7 +35,6 @@ from exadec.search.guidance import refuse_guidance
 from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics import Score
-from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import (
     BEST,
     LAST,
@@ -47,7 +46,7 @@ from exadec.training.checkpoint import (
     write_checkpoint,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import decode_split, mean_surprise
+from exadec.training.evaluation import decode_split, mean_surprise, score_outputs
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
@@ -56,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 LOG_EVERY = 25
 """Steps between two logged training losses."""
+LOGGED = ("manner", "leak", "support")
+"""Scores that a model with exemplars logs at each evaluation, besides the one that early stopping watches."""
 
 Observer = Callable[[TrainingEvent], None]
 
@@ -224,8 +225,8 @@ class Trainer:
         self._write_losses(wait=True)
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
-        score, surprise = self.processes.from_first(self._score)
-        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches), surprise))
+        score, surprise, others = self.processes.from_first(self._score)
+        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches), surprise, others))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -234,13 +235,15 @@ class Trainer:
             position.done = position.stale >= self.config.patience
         self._save()
 
-    def _score(self) -> tuple[Score, float]:
-        """The watched score of the development set's texts, and the surprise at its targets."""
+    def _score(self) -> tuple[Score, float, dict[str, float]]:
+        """The watched score of the development set's texts, the surprise at its targets, and further scores."""
         split = self.model, self.corpus, self.exemplars, "valid"
         limit = self.config.evaluation_size
         outputs = decode_split(*split, self.run.config.search, limit)
-        (score,) = score_all([self.config.metric], [o.text for o in outputs], [o.references for o in outputs])
-        return score, mean_surprise(*split, limit, self.rows, self.precision)
+        others = LOGGED if self.run.config.model.reads_exemplars else ()
+        score, *found = score_outputs([self.config.metric, *others], outputs)
+        values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
+        return score, mean_surprise(*split, limit, self.rows, self.precision), values
 
     def _place(self, batches: int) -> tuple[int, float, float]:
         """Step, epoch and seconds, for a line of metrics."""

@@ -1,10 +1,14 @@
 """The list of metrics: each is the score of its own function."""
 
+from dataclasses import replace
+
 import pytest
 
 from exadec.errors import InputError
 from exadec.textmetrics import bleu, leak, manner, parent, rouge, support
+from exadec.textmetrics.manner import agreements
 from exadec.textmetrics.metrics import METRICS, choose_for_report, require_steering, score_all, with_both_bleus
+from exadec.textmetrics.traits import YES_OR_NO
 
 TEXTS = ["Ada was born in 1815 .", "Bob is here ."]
 
@@ -35,6 +39,9 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
     expected |= {"parent": of_tables["f1"], "parent_precision": of_tables["precision"]}
     expected |= {"parent_recall": of_tables["recall"], "manner": manner(TEXTS, EXEMPLARS)}
     expected |= {"leak": leak(TEXTS, SOURCES, EXEMPLARS), "support": support(TEXTS, SOURCES)}
+    for trait, found in zip(YES_OR_NO, agreements(TEXTS, EXEMPLARS), strict=False):
+        assert found.if_exemplar_has is not None
+        expected[f"follows_{trait}"] = replace(found.if_exemplar_has, name=f"{YES_OR_NO[trait]} followed")
     assert list(METRICS) == list(expected)
     for names in (list(METRICS), list(reversed(METRICS)), *([name] for name in METRICS), ["bleu", "rouge1", "bleu"]):
         for name, score in zip(names, score_all(names, TEXTS, GOLD, **GIVEN), strict=True):
@@ -45,11 +52,19 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
             )
 
 
+def test_a_trait_is_followed_where_text_and_exemplar_have_it() -> None:
+    texts = ["What next: a flood?", "A flood came", "Storm: ten dead"]
+    exemplars = ["Fire: two dead", "Vote: who won?", "Peace at last"]
+    colon, question = score_all(["follows_colon", "follows_question"], texts, [["x"]] * 3, exemplars=exemplars)
+    assert (colon.value, colon.name) == (50.0, "colon followed")
+    assert question.value == 0.0
+
+
 def test_unknown_metrics_and_missing_material_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, support\."):
+    with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, follows_long\."):
         score_all(["rouge1", "meteor"], TEXTS, GOLD)
     needy = {name: metric.needs for name, metric in METRICS.items() if metric.needs}
-    assert len(needy) == 6
+    assert len(needy) == 13
     for name, needs in needy.items():
         for missing in needs:
             rest = {need: GIVEN[need] for need in needs if need != missing}
