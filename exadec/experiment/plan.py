@@ -70,6 +70,8 @@ class TablePlan(Combinations):
     seeds: tuple[int, ...] = (1,)
     baseline: Baseline = field(default_factory=Baseline)
     """Empty for a table without comparison."""
+    bands: bool = False
+    """Also compare with the baseline in bands of the exemplars' similarity."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,10 @@ class Result:
     scores: dict[str, Measure]
     """By the metric's name; `style` is there if the corpus has known styles."""
     per_instance: dict[str, str]
-    """The main metric's value for each instance, see `pack`; empty if it is no mean over instances."""
+    """The main metric's value for each instance, see `pack`, if it is a mean over instances: of the `texts`, and of
+    their `exemplars` if the model reads any, as if someone had copied them."""
+    similarities: str
+    """Of each instance's exemplar, in per cent, see `pack`; empty for a model that reads none."""
     surprise: dict[str, float]
     """-log p per target piece in nats, for each split."""
     parameters: int
@@ -208,9 +211,15 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
         scores["style"] = score_style(outputs, styles)
     resampled = resample_all(list(scores.values()), RESAMPLES, SEED)
     measures = {name: _measure(score, values) for (name, score), values in zip(scores.items(), resampled, strict=True)}
-    compared = scores[main]
-    single = {main: pack(compared.per_instance)} if isinstance(compared, MeanScore) else {}
-    return {"scores": measures, "per_instance": single}
+    by_instance, similarities = {}, ""
+    if isinstance(compared := scores[main], MeanScore):
+        by_instance["texts"] = pack(compared.per_instance)
+    if run.config.model.reads_exemplars:
+        similarities = pack([100 * max(output.similarity, 0.0) for output in outputs])
+        copied = score_outputs([main], [replace(output, text=output.exemplar or "") for output in outputs])[0]
+        if isinstance(copied, MeanScore):
+            by_instance["exemplars"] = pack(copied.per_instance)
+    return {"scores": measures, "per_instance": by_instance, "similarities": similarities}
 
 
 def _measure(score: Score, resampled: FloatArray) -> Measure:

@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 import numpy as np
 
 from exadec.errors import InputError
+from exadec.experiment.bands import divide_by_similarity
 from exadec.experiment.intervals import RESAMPLES, Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
 from exadec.experiment.results import Measure, Result, read_results, unpack
@@ -55,6 +56,8 @@ def write_tables(plan: Plan, title: str, command: str) -> Path:
         filled = fill_rows(plan, table, results)
         used += [result for row in filled for result in row.results]
         parts.append(render_table(plan, name, table, filled))
+        if table.bands:
+            parts.append(render_bands(plan, table, filled))
         figure = draw_table(plan, table, filled)
         path = folder / f"{name}.svg"
         if figure is None:
@@ -77,19 +80,25 @@ def fill_rows(plan: Plan, table: TablePlan, results: dict[str, Result]) -> list[
 
 
 def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, metric: str) -> Difference | None:
-    """To the row's baseline. None for a baseline itself, without results, and if the test sets are not the same."""
+    """To the row's baseline; None if there is nothing to compare with."""
+    baseline = find_baseline(filled, others, table)
+    if baseline is None or any(metric not in one.scores for one in (*filled.results, *baseline.results)):
+        return None
+    ours, theirs = (_sample(one.results, metric) for one in (filled, baseline))
+    same_runs = [result.settings for result in filled.results] == [result.settings for result in baseline.results]
+    return compare_over_seeds(ours, theirs, same_runs)
+
+
+def find_baseline(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Filled | None:
+    """A row's baseline. None for a baseline itself, without results, and if the test sets are not the same."""
     wanted = baseline_of(filled.row, table)
     if wanted is None or wanted == filled.row:
         return None
     baseline = next((other for other in others if other.row == wanted), None)
     if baseline is None or not filled.results or not baseline.results:
         return None
-    all_results = (*filled.results, *baseline.results)
-    if len({result.references for result in all_results}) > 1 or any(metric not in one.scores for one in all_results):
-        return None
-    ours, theirs = (_sample(one.results, metric) for one in (filled, baseline))
-    same_runs = [result.settings for result in filled.results] == [result.settings for result in baseline.results]
-    return compare_over_seeds(ours, theirs, same_runs)
+    same = len({result.references for result in (*filled.results, *baseline.results)}) == 1
+    return baseline if same else None
 
 
 def _sample(results: Sequence[Result], metric: str) -> Sampled:
@@ -118,6 +127,31 @@ def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Fille
         lines.append([*cells, *_cost_cells(one)])
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     return f"## {name}\n\n{body}\n"
+
+
+def render_bands(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str:
+    """A Markdown table of all rows with exemplars, each in bands of their similarity."""
+    rows = [one.row for one in filled]
+    axes = list(describe_row(rows[0], rows))
+    heading_of_main = _metric_heading(plan.main, filled)
+    columns = [_HEADINGS[axis] for axis in axes] + ["Similarity", "Instances", "Copied exemplar", "Baseline"]
+    lines = [[*columns, heading_of_main, "Difference"], ["---"] * (len(axes) + 1) + ["---:"] * 5]
+    for one in filled:
+        baseline = find_baseline(one, filled, table)
+        labels = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
+        for band in divide_by_similarity(one.results, baseline.results) if baseline else ():
+            ends = " to ".join(_signed(end).removeprefix("+") for end in band.difference)
+            lines.append(
+                [
+                    *labels,
+                    f"{band.low:.2f} to {band.high:.2f}",
+                    f"{band.instances:,}",
+                    *(f"{value:.2f}" for value in (band.copied, band.baseline, band.score)),
+                    f"{_signed(band.score - band.baseline)} ({ends}) †",
+                ]
+            )
+    body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"### {heading_of_main} by similarity of the exemplar\n\n{body}\n"
 
 
 def draw_table(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str | None:

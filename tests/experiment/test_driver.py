@@ -77,7 +77,12 @@ def test_results_hold_what_the_run_holds(finished: Path) -> None:
     rouge1, rouge_l = score_outputs(["rouge1", "rougeL"], outputs)
     assert adadec.scores["rouge1"].value == round(rouge1.value, 4)
     assert adadec.scores["rougeL"].signature == rouge_l.signature
-    np.testing.assert_allclose(unpack(adadec.per_instance["rougeL"]), rouge_l.per_instance, atol=0.005)
+    np.testing.assert_allclose(unpack(adadec.per_instance["texts"]), rouge_l.per_instance, atol=0.005)
+    (copied,) = score_outputs(["rougeL"], [replace(output, text=output.exemplar or "") for output in outputs])
+    np.testing.assert_allclose(unpack(adadec.per_instance["exemplars"]), copied.per_instance, atol=0.005)
+    found = unpack(adadec.similarities) / 100
+    np.testing.assert_allclose(found, [output.similarity for output in outputs], atol=1e-4)
+    assert (seq2seq.similarities, list(seq2seq.per_instance)) == ("", ["texts"])
     (resampled,) = resample_all([rouge1], RESAMPLES, SEED)
     np.testing.assert_allclose(unpack(adadec.scores["rouge1"].resampled), resampled, atol=0.005)
     (evaluation,) = [event for event in run.metrics() if isinstance(event, Evaluated)]

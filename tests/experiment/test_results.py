@@ -42,7 +42,7 @@ def test_a_result_replaces_the_one_with_its_key_whatever_the_name(tmp_path: Path
     assert sorted(path.name for path in folder.iterdir()) == sorted([trial.file_name, other.file_name])
     found = read_results(folder)
     assert found[trial.key] == replace(result, device="another")
-    np.testing.assert_array_equal(unpack(found[trial.key].per_instance["rougeL"]), [10.0, 20.0])
+    np.testing.assert_array_equal(unpack(found[trial.key].per_instance["texts"]), [10.0, 20.0])
 
 
 @pytest.mark.parametrize(

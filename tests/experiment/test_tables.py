@@ -61,6 +61,20 @@ def test_page_has_means_spreads_and_differences(plan: Plan) -> None:
     assert second[3] == f"+5.00 ({expected.low:.2f} to {expected.high:.2f})"
 
 
+def test_bands_of_similarity_come_below_the_table(plan: Plan, tmp_path: Path) -> None:
+    assert "by similarity" not in write_tables(plan, "Title", "command").read_text("utf-8")
+    with_bands = load_plan(write_plan(tmp_path, tables={"models": {**TABLE, "bands": True}}))
+    lines = write_tables(with_bands, "Title", "command").read_text("utf-8").splitlines()
+    start = lines.index("### ROUGE-L by similarity of the exemplar")
+    assert lines[start + 2] == "| Model | Similarity | Instances | Copied exemplar | Baseline | ROUGE-L | Difference |"
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 4 : start + 8]]
+    assert [row[:3] for row in rows] == [
+        ["AdaDec", f"{low:.2f} to {low + 0.225:.2f}", "10"] for low in (0.0, 0.25, 0.5, 0.75)
+    ]
+    assert all(row[6].startswith("+5.00 (5.00 to 5.00)") for row in rows)
+    assert all(float(row[5]) - float(row[4]) == pytest.approx(5.0) for row in rows)
+
+
 def test_same_results_give_the_same_bytes_without_corpus_or_runs(plan: Plan, tmp_path: Path) -> None:
     write_tables(plan, "Title", "command")
     folder = Path(plan.results)

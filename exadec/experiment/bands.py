@@ -1,0 +1,64 @@
+"""Does a similar exemplar help more? The main score in bands of the exemplars' similarity.
+
+In: the results of a model and of its baseline. Out: for each band the scores of both, of the exemplars themselves, and
+the difference with an interval.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from exadec.experiment.intervals import RESAMPLES, SEED
+from exadec.experiment.results import Result, unpack
+from exadec.textmetrics.bootstrap import resample_weights
+from exadec.textmetrics.scores import FloatArray
+
+BANDS = 4
+"""Of equal size."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """The instances whose exemplars are about equally similar."""
+
+    low: float
+    """Cosine of the least similar exemplar."""
+    high: float
+    instances: int
+    copied: float
+    """Score of the exemplars themselves, as if someone had copied them."""
+    baseline: float
+    score: float
+    difference: tuple[float, float]
+    """95% interval over instances of score minus baseline, both means over seeds."""
+
+
+def divide_by_similarity(ours: Sequence[Result], theirs: Sequence[Result]) -> list[Band]:
+    """Bands of equal size, the least similar first; none if one of the two has no scores per instance."""
+    if not (ours and theirs and ours[0].similarities and "exemplars" in ours[0].per_instance):
+        return []
+    if not all("texts" in result.per_instance for result in (*ours, *theirs)):
+        return []
+    similarities, copied = unpack(ours[0].similarities) / 100, unpack(ours[0].per_instance["exemplars"])
+    score, baseline = (np.mean([unpack(one.per_instance["texts"]) for one in some], axis=0) for some in (ours, theirs))
+    order = np.argsort(similarities, kind="stable")
+    return [
+        Band(
+            low=float(similarities[rows[0]]),
+            high=float(similarities[rows[-1]]),
+            instances=len(rows),
+            copied=float(copied[rows].mean()),
+            baseline=float(baseline[rows].mean()),
+            score=float(score[rows].mean()),
+            difference=_interval(score[rows] - baseline[rows]),
+        )
+        for rows in np.array_split(order, BANDS)
+        if len(rows)
+    ]
+
+
+def _interval(gains: FloatArray) -> tuple[float, float]:
+    drawn = [weights @ gains / len(gains) for weights in resample_weights(len(gains), RESAMPLES, SEED)]
+    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
+    return float(low), float(high)
