@@ -79,13 +79,13 @@ def refuse_without_exemplar(writer: Writer) -> None:
         )
 
 
-def groups_to_name(run: Run, corpus: Corpus) -> set[str]:
+def groups_to_name(run: Run, corpus: Corpus) -> frozenset[str]:
     """The groups that a `Writer` should be told for records of the corpus, so that it writes as in evaluation.
 
     These are the groups of the training records, if the run retrieves within a group or its model is told the group.
     """
     named = run.config.corpus.group_in_source or run.config.exemplars.group != "any"
-    return set(corpus.trained_groups()) if named else set()
+    return frozenset(corpus.trained_groups() if named else ())
 
 
 def pick_records(corpus: Corpus, split: str, count: int, random: np.random.Generator) -> list[Record]:

@@ -198,7 +198,9 @@ def _describe_draw(cases: Sequence[Case]) -> str:
     return f"training targets, of another group for {across:,} of {len(cases):,} instances; the others have no group"
 
 
-def _write_cases(writer: Writer, cases: Sequence[Case], named: set[str], guidance: float, report: Report) -> Texts:
+def _write_cases(
+    writer: Writer, cases: Sequence[Case], named: frozenset[str], guidance: float, report: Report
+) -> Texts:
     """Without and with the swap. A model that is told the group is told the instance's own in both."""
     own, own_exemplars, swapped = [""] * len(cases), [""] * len(cases), [""] * len(cases)
     by_group: dict[str | None, list[int]] = {}
