@@ -20,7 +20,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import BEST, LAST, open_corpus, read_notes
-from exadec.training.evaluation import decode_split, evaluate, mean_surprise, read_outputs, score_outputs
+from exadec.training.evaluation import Output, decode_split, evaluate, mean_surprise, read_outputs, score_outputs
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
@@ -198,11 +198,11 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
     config = variant_config(toy, "seq2seq", epochs=5, patience=2)
 
-    def fake_scores(names: list[str], texts: list[str], references: list[list[str]]):
+    def fake_scores(names: list[str], outputs: list[Output]):
         value = next(scores)
         return [type("Fake", (), {"name": names[0], "value": value, "signature": "fake"})]
 
-    monkeypatch.setattr("exadec.training.trainer.score_all", fake_scores)
+    monkeypatch.setattr("exadec.training.trainer.score_outputs", fake_scores)
     run = train(config, toy / "stopped")
     assert [event.value for event in run.metrics() if isinstance(event, Evaluated)] == [10.0, 30.0, 20.0, 25.0]
     assert read_notes(run.folder / BEST)["position"]["step"] == 38  # the second of the epochs, 19 batches each
