@@ -146,14 +146,16 @@ class Writer:
         sources: Sequence[str],
         exemplars: Sequence[str | None] | None = None,
         n_best: int = 1,
-        group: str | None = None,
+        group: str | Sequence[str | None] | None = None,
         guidance: float | None = None,
     ) -> list[Generation]:
-        """`write` for many sources at once, each with its own exemplar."""
+        """`write` for many sources at once, each with its own exemplar; one group for all, or a group for each."""
         if exemplars is None:
             exemplars = [None] * len(sources)
-        if len(exemplars) != len(sources):
-            raise ValueError(f"There are {len(sources)} sources, but {len(exemplars)} exemplars.")
+        groups = [group] * len(sources) if group is None or isinstance(group, str) else group
+        for name, values in (("exemplars", exemplars), ("groups", groups)):
+            if len(values) != len(sources):
+                raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
         search = self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
@@ -161,24 +163,25 @@ class Writer:
         for start in range(0, len(sources), search.batch_size):
             rows = slice(start, start + search.batch_size)
             table = PieceTable(self.run.vocabulary)
-            inputs = self._read(sources[rows], exemplars[rows], group, table)
+            inputs = self._read(sources[rows], exemplars[rows], groups[rows], table)
             results += self._write_batch(inputs, table, search, n_best)
         return results
 
     def _read(
-        self, sources: Sequence[str], exemplars: Sequence[str | None], group: str | None, table: PieceTable
+        self, sources: Sequence[str], exemplars: Sequence[str | None], groups: Sequence[str | None], table: PieceTable
     ) -> list[_Input]:
         """Ids of each source and of its exemplars, given or retrieved."""
         count = self.run.config.model.exemplars_read
-        missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None]
         found: dict[int, list[Found]] = {}
-        if missing and self.run.config.model.reads_exemplars:
-            texts = [sources[i] for i in missing]
-            found = dict(zip(missing, self._retriever.find_several(texts, group, count), strict=True))
-        opening = self._announce(group)
+        for group in dict.fromkeys(groups) if self.run.config.model.reads_exemplars else ():
+            missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None and groups[i] == group]
+            if missing:
+                texts = [sources[i] for i in missing]
+                found |= zip(missing, self._retriever.find_several(texts, group, count), strict=True)
+        openings = {group: self._announce(group) for group in dict.fromkeys(groups)}
         inputs = []
         for i, (source, exemplar) in enumerate(zip(sources, exemplars, strict=True)):
-            ids, truncated = self._read_source(source, opening, table)
+            ids, truncated = self._read_source(source, openings[groups[i]], table)
             shown, similarity, shown_texts = (np.array([NONE]),) * count, None, list[str]()
             if exemplar is not None:
                 shown, shown_texts = (self._read_given(exemplar, table),) * count, [exemplar]

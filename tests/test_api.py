@@ -213,6 +213,14 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
     assert read == corpus.table.decode(corpus.sources("train")[0].tolist()) == ["Team", "0", "|", *source.split()]
     assert writer.write(source).memory == source.split()
     assert writer.write(source, "up n1 k1", group="Team 1").memory[:3] == ["Team", "1", "|"]
+    groups = ["Team 1", None, "Team 0", "Team 1"]
+    together = writer.write_all([source] * 4, group=groups)
+    alone = [writer.write(source, group=group) for group in groups]
+    assert [(one.text, one.exemplars, one.memory) for one in together] == [
+        (one.text, one.exemplars, one.memory) for one in alone
+    ]
+    with pytest.raises(ValueError, match="There are 4 sources, but 1 groups"):
+        writer.write_all([source] * 4, group=["Team 1"])
     with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
         writer.write(source, "up n1 k1", group="Team 7")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from exadec.api import Writer
+from exadec.api import Generation, Writer
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.record import Record
 from exadec.errors import InputError
@@ -202,22 +202,17 @@ def _write_cases(
     writer: Writer, cases: Sequence[Case], named: frozenset[str], guidance: float, report: Report
 ) -> Texts:
     """Without and with the swap. A model that is told the group is told the instance's own in both."""
-    own, own_exemplars, swapped = [""] * len(cases), [""] * len(cases), [""] * len(cases)
-    by_group: dict[str | None, list[int]] = {}
-    for number, case in enumerate(cases):
-        by_group.setdefault(case.group if case.group in named else None, []).append(number)
-    done, size = 0, writer.run.config.search.batch_size
-    for group, members in by_group.items():
-        for begin in range(0, len(members), size):
-            rows = members[begin : begin + size]
-            sources, exemplars = [cases[row].source for row in rows], [cases[row].exemplar for row in rows]
-            without = writer.write_all(sources, group=group, guidance=guidance)
-            with_swap = writer.write_all(sources, exemplars, group=group, guidance=guidance)
-            for row, first, second in zip(rows, without, with_swap, strict=True):
-                own[row], own_exemplars[row], swapped[row] = first.text, first.exemplar or "", second.text
-            done += len(rows)
-            report(f"writing, guidance {guidance:g}", done, len(cases))
-    return Texts(guidance, own, [exemplar or None for exemplar in own_exemplars], swapped)
+    own, swapped = list[Generation](), list[Generation]()
+    size = writer.run.config.search.batch_size
+    for begin in range(0, len(cases), size):
+        some = cases[begin : begin + size]
+        sources = [case.source for case in some]
+        groups = [case.group if case.group in named else None for case in some]
+        own += writer.write_all(sources, group=groups, guidance=guidance)
+        swapped += writer.write_all(sources, [case.exemplar for case in some], group=groups, guidance=guidance)
+        report(f"writing, guidance {guidance:g}", len(own), len(cases))
+    texts = [[one.text for one in written] for written in (own, swapped)]
+    return Texts(guidance, texts[0], [one.exemplar for one in own], texts[1])
 
 
 def measure_study(settings: dict[str, Any], cases: Sequence[Case], texts: Sequence[Texts]) -> Study:
