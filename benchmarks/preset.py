@@ -32,15 +32,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "AttExp": VARIANTS["attexp"],
     "AdaDec": VARIANTS["adadec"],
     "exadec": _OURS,
-    "exadec, one exemplar": {**_OURS, "exemplars_read": 1},
-    "exadec, two exemplars": {**_OURS, "exemplars_read": 2},
-    "exadec, eight exemplars": {**_OURS, "exemplars_read": 8},
-    "exadec, exemplar_hidden 64": {**_OURS, "exemplar_hidden": 64},
-    "exadec, rank 32": {**_OURS, "rank": 32},
+    "exadec, one exemplar a step": {**_OURS, "exemplars_drawn": 1},
+    "exadec, all four exemplars a step": {**_OURS, "exemplars_drawn": None},
+    "exadec, exemplar_hidden 128": {**_OURS, "exemplar_hidden": 128},
+    "exadec, rank 128": {**_OURS, "rank": 128},
     "exadec without exemplar_context": {**_OURS, "exemplar_context": False},
-    "exadec without adaptive_output": {**_OURS, "adaptive_output": False},
     "exadec without copy_case": {**_OURS, "copy_case": False},
-    "exadec, last state instead of pooling": {**_OURS, "exemplar_pooling": "last"},
+    "exadec without exemplar_skipping": {**_OURS, "exemplar_skipping": 0.0},
 }
 
 
@@ -53,7 +51,7 @@ def time_models(rounds: int) -> list[dict[str, Any]]:
             for name, settings in MODELS.items():
                 config = ModelConfig(**settings)
                 shape = Shape(size, SOURCE, EXEMPLAR, TARGET)
-                batch = synthetic_batch(shape, VOCABULARY, DEVICE, config.exemplars_read)
+                batch = synthetic_batch(shape, VOCABULARY, DEVICE, config.exemplars_in_training)
                 times[name].append(measure(build_step(config, VOCABULARY), batch)[0])
         plain = statistics.median(times["Seq2seq"])
         for name, found in times.items():

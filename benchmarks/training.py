@@ -90,7 +90,7 @@ class PackedLoader(Loader):
             sides.append(Sequences(ids, np.concatenate([[0], np.cumsum(parts[f"{name}_lengths"], dtype=np.int64)])))
         self.sources, self.targets = sides
         self.exemplar_targets, self.exemplar_index = self.targets, parts["exemplars"][:, None]
-        self.exemplar_marked = np.zeros(len(self.targets), bool)
+        self.exemplar_marked, self.exemplars_drawn = np.zeros(len(self.targets), bool), 1
 
 
 def cell(
@@ -189,10 +189,11 @@ class EagerSteps(CapturedSteps):
 
     def __init__(self, step: Step, loader: ResidentLoader, batch_size: int):
         self.step, self.loader, self.batch_size = step, loader, batch_size
-        self.seen, self.graphs, self.indices = Counter(), {}, torch.full((batch_size,), -1)
+        self.seen, self.graphs = Counter(), {}
+        self.address = torch.from_numpy(loader.address(np.array([], np.int64), batch_size))
 
     def __call__(self, indices: np.ndarray) -> None:
-        self.indices.fill_(-1)[: len(indices)] = torch.from_numpy(indices)
+        self.address.copy_(torch.from_numpy(self.loader.address(indices, self.batch_size)))
         self._work(self.loader.shape(indices, self.batch_size))
 
 
@@ -203,8 +204,8 @@ class HostBatches(ResidentLoader):
         super().__init__(loader, DEVICE)
         self.loader = loader
 
-    def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
-        return self.loader.batch(indices.numpy())
+    def gather(self, address: torch.Tensor, shape: Shape) -> Batch:
+        return self.loader.batch(address[: shape.batch].numpy())
 
 
 open_packed = cache(PackedLoader)
@@ -244,7 +245,7 @@ def time_step(steps: CapturedSteps, indices: np.ndarray) -> dict[str, Any]:
     """Milliseconds of the same batch, repeated: eager and captured."""
     forget_peak()
     shape = steps.loader.shape(indices, steps.batch_size)
-    steps.indices.copy_(torch.from_numpy(indices))
+    steps.address.copy_(torch.from_numpy(steps.loader.address(indices, steps.batch_size)))
     steps._work(shape)
     eager = seconds(lambda: [steps._work(shape) for _ in range(REPEATS)]) / REPEATS
     for _ in range(4):

@@ -47,14 +47,13 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     },
     # Ours: what pays on real text (docs/preset.md).
     "exadec": {
-        "exemplars": {"neighbours": 4, "weighting": "tfidf"},
+        "exemplars": {"neighbours": 4, "weighting": "tfidf", "form_share": 0.25},
         "model": {
             "weights": "residual",
             "rank": 64,
-            "adaptive_output": True,
-            "exemplar_hidden": 128,
-            "exemplar_pooling": "attention",
+            "exemplar_hidden": 64,
             "exemplars_read": 4,
+            "exemplars_drawn": 2,
             "exemplar_context": True,
             "exemplar_skipping": 0.1,
             "copy_case": True,
@@ -171,22 +170,19 @@ class ModelConfig:
     rank: int | None = None
     """r, the number of coefficients; empty means r = D, as in the paper."""
     weights: Literal["factored", "residual", "unconstrained"] = "factored"
-    """`factored`: P = U diag(λ) Vᵀ, as in the paper; `residual`: P = W + U diag(λ) Vᵀ, where λ starts at zero, so that
-    training starts from a plain decoder; `unconstrained`: P = Σ λᵢPᵢ (equation 5), for tests and ablation only."""
+    """`factored`: P = U diag(λ) Vᵀ, as in the paper, and Q likewise; `residual`: the cell's input map and the
+    attentional layer are W + U diag(λ) Vᵀ, P is an ordinary map, and λ starts at zero, so that training starts from a
+    plain decoder; `unconstrained`: P = Σ λᵢPᵢ (equation 5), for tests and ablation only."""
     per_gate_coefficients: bool = False
     """Give each gate its own λ instead of one for the whole cell."""
     coefficient_norm: float | None = None
     """‖λ‖; empty means √D, as in the appendix. With `residual` weights λ has no fixed norm."""
-    adaptive_output: bool = False
-    """Build the attentional layer from λ, too, and let λ move the gate of `attention` copying. The paper adapts only
-    the recurrent cell. This and the next settings of exemplars have no effect on a model that does not adapt, so that
-    `--variant seq2seq` is always a plain baseline."""
     exemplars_read: int = 1
     """k: how many of the nearest exemplars the model reads; their λ are averaged. `exemplars.neighbours` must be at
     least k. An exemplar that is given, or that a policy other than `nearest` and `oracle` chooses, is read k times."""
-    exemplar_pooling: Literal["last", "attention"] = "last"
-    """What represents an exemplar: the `last` states of its BiLSTM, as in the paper, or an average of all states that a
-    learnt `attention` weights."""
+    exemplars_drawn: int | None = None
+    """How many of these k a training step reads, drawn anew at each step, to save time; empty means all. With
+    `attend_exemplar` it is always all, because they must not change which words can be copied."""
     exemplar_context: bool = False
     """Let an adaptive decoder also attend over the exemplars, with an attention of their own. Unlike AttExp it cannot
     copy from them, and they do not compete with the source."""
@@ -245,11 +241,23 @@ class ModelConfig:
             raise ConfigError(
                 "`model.coefficient_norm` must be empty with `model.weights: residual`, where λ has no fixed norm."
             )
+        if self.weights == "residual" and self.per_gate_coefficients:
+            raise ConfigError(
+                "`model.per_gate_coefficients` must be false with `model.weights: residual`: there λ is shared."
+            )
+        drawn = self.exemplars_drawn
+        require(drawn is None or drawn >= 1, "model.exemplars_drawn", "empty or at least 1", drawn)
 
     @property
     def reads_exemplars(self) -> bool:
         """Whether the model uses the exemplar at all; Seq2seq does not."""
         return self.adaptive or self.attend_exemplar
+
+    @property
+    def exemplars_in_training(self) -> int:
+        """How many of an instance's exemplars a training step reads."""
+        drawn = self.exemplars_drawn
+        return self.exemplars_read if drawn is None or self.attend_exemplar else min(drawn, self.exemplars_read)
 
     @property
     def has_exemplar_context(self) -> bool:

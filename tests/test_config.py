@@ -81,6 +81,7 @@ def test_appendix_in_numbers() -> None:
         ("model.hidden", "--set needs section.key=value, but got 'model.hidden'"),
         ("model.freeze_embeddings=true", "needs vectors to freeze"),
         ("model.exemplars_read=0", "`model.exemplars_read` must be at least 1, but is 0 instead"),
+        ("model.exemplars_drawn=0", "`model.exemplars_drawn` must be empty or at least 1, but is 0 instead"),
         ("model.exemplars_read=4", "`exemplars.neighbours` keeps only 1 for each instance: set exemplars.neighbours=4"),
         ("model.exemplar_skipping=1", "`model.exemplar_skipping` must be at least 0 and below 1, but is 1.0 instead"),
     ],
@@ -99,6 +100,10 @@ def test_bad_value_is_refused_by_name(override: str, message: str) -> None:
             "changes copied words, but `model.copy` is none: set model.copy_",
         ),
         (["model.weights=residual", "model.coefficient_norm=1"], "must be empty with `model.weights: residual`"),
+        (
+            ["model.weights=residual", "model.per_gate_coefficients=true"],
+            "must be false with `model.weights: residual`",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(overrides: list[str], message: str) -> None:
@@ -134,7 +139,7 @@ def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path
 def test_a_preset_among_the_overrides_wins_over_the_file_but_not_over_other_overrides(path: Path) -> None:
     config = Config.load(path, ["model.rank=8", "preset=exadec", "exemplars.neighbours=9"])
     assert config.preset == "exadec"
-    assert (config.model.weights, config.model.exemplar_hidden) == ("residual", 128)
+    assert (config.model.weights, config.model.exemplar_hidden) == ("residual", 64)
     assert (config.model.rank, config.exemplars.neighbours) == (8, 9)
 
 

@@ -21,22 +21,42 @@ class Loader:
     """Instances of one split, each with its exemplars."""
 
     def __init__(
-        self, corpus: Corpus, exemplars: ExemplarMap, split: str, copy_exemplar: bool, exemplars_each: int = 1
+        self,
+        corpus: Corpus,
+        exemplars: ExemplarMap,
+        split: str,
+        copy_exemplar: bool,
+        exemplars_each: int = 1,
+        exemplars_drawn: int | None = None,
     ):
+        """With `exemplars_drawn`, a batch has that many of each instance's exemplars, drawn by `draw`."""
         self.split = split
         self.sources = corpus.sources(split)
         self.targets = corpus.targets(split)
         self.exemplar_targets = corpus.targets("train")
         self.exemplar_index = exemplars.nearest(split, exemplars_each)  # (N, k)
         self.exemplar_marked = exemplars.marked(split)  # (N,)
+        self.exemplars_drawn = exemplars_drawn or exemplars_each
         self.vocabulary_size = len(corpus.vocabulary)
         self.copy_exemplar = copy_exemplar
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def instance(self, index: int) -> Instance:
-        shown = self.exemplar_index[index].tolist()
+    def draw(self, indices: np.ndarray) -> np.ndarray:
+        """Which of the k exemplars these instances show, as columns of `exemplar_index`: the same for all of them.
+
+        The instances themselves are the seed: a batch's draw is a pure function of its contents, and the batches of
+        each epoch are others.
+        """
+        count = self.exemplar_index.shape[1]
+        if self.exemplars_drawn == count:
+            return np.arange(count)
+        return np.random.default_rng(indices[indices >= 0][:4]).permutation(count)[: self.exemplars_drawn]
+
+    def instance(self, index: int, columns: np.ndarray | None = None) -> Instance:
+        """With all its exemplars, or with those of some columns."""
+        shown = self.exemplar_index[index][slice(None) if columns is None else columns].tolist()
         texts = (self.exemplar_targets[one] if one >= 0 else np.array([NONE]) for one in shown)
         return Instance(
             source=self.sources[index],
@@ -46,7 +66,8 @@ class Loader:
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Collate these instances. An index of -1 gives a row without target words, as in `ResidentLoader`."""
-        instances = [self.instance(int(i)) for i in indices.clip(0)]
+        columns = self.draw(indices)
+        instances = [self.instance(int(i), columns) for i in indices.clip(0)]
         batch = collate(instances, self.vocabulary_size, self.copy_exemplar)
         batch.target_output[torch.from_numpy(indices < 0)] = PAD
         return batch

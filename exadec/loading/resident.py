@@ -46,8 +46,8 @@ class ResidentLoader:
     """All instances of a split in GPU memory. A news corpus of 750,000 pairs takes 150 MB."""
 
     def __init__(self, loader: Loader, device: torch.device):
-        shown, targets = loader.exemplar_targets, loader.targets
-        self.exemplars_each = loader.exemplar_index.shape[1]
+        shown, targets, self.draw = loader.exemplar_targets, loader.targets, loader.draw
+        self.exemplars_each, self.exemplars_drawn = loader.exemplar_index.shape[1], loader.exemplars_drawn
         # After the last training target comes the exemplar of the instances that have none.
         number = np.where(loader.exemplar_index < 0, len(shown), loader.exemplar_index).ravel()  # (N·k,)
         lengths, begins = np.append(shown.lengths, 1)[number], shown.offsets[number]
@@ -83,13 +83,22 @@ class ResidentLoader:
         )
         return Shape(batch_size, *(-(-int(length) // _ROUND) * _ROUND for length in longest))
 
-    def gather(self, indices: torch.Tensor, shape: Shape) -> Batch:
-        """(B,) int64 on the device -> a batch, with one kernel. An index of -1 gives a row without target words."""
+    def address(self, indices: np.ndarray, batch_size: int) -> np.ndarray:
+        """What `gather` needs to know of these instances: (B + exemplars drawn,) int64.
+
+        The instances, padded to a full batch with -1, which gives rows without target words; then the columns drawn.
+        """
+        padding = np.full(batch_size - len(indices), -1)
+        return np.concatenate([indices, padding, self.draw(indices)])
+
+    def gather(self, address: torch.Tensor, shape: Shape) -> Batch:
+        """An `address` on the device -> a batch, with one kernel."""
         from exadec.loading.resident_kernels import gather  # imported late: only CUDA builds of torch have Triton
 
         sizes = (*shape[1:], self.most_unknown)
         texts = (self._sources, self._exemplars, self._targets, self._unknown)
-        return gather(indices, *texts, sizes, self.exemplars_each)
+        indices, columns = address.split([shape.batch, self.exemplars_drawn])
+        return gather(indices, columns, *texts, sizes, self.exemplars_each)
 
 
 def _take_rows(ids: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

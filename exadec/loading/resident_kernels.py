@@ -14,6 +14,7 @@ from exadec.loading.resident import Texts
 
 def gather(
     indices: torch.Tensor,
+    columns: torch.Tensor,
     source: Texts,
     exemplar: Texts,
     target: Texts,
@@ -23,15 +24,16 @@ def gather(
 ) -> Batch:
     """(B,) int64, -1 for rows without target words -> a batch whose texts are padded to `sizes`.
 
-    The sizes are for sources, exemplars, targets with their end symbol, and unknown words.
+    The sizes are for sources, exemplars, targets with their end symbol, and unknown words. `columns` says which of
+    each instance's exemplars to take.
     """
-    batch, new = len(indices), indices.new_empty
-    rows = (batch, batch * exemplars_each, batch, batch)
+    batch, new, drawn = len(indices), indices.new_empty, len(columns)
+    rows = (batch, batch * drawn, batch, batch)
     sources, exemplars, outputs, words = (new(count, size) for count, size in zip(rows, sizes, strict=True))
-    inputs, lengths, of_exemplars = torch.empty_like(outputs), new(batch), new(batch * exemplars_each)
+    inputs, lengths, of_exemplars = torch.empty_like(outputs), new(batch), new(batch * drawn)
     _gather[(batch,)](
-        indices, *source, *exemplar, *target, *unknown, sources, exemplars, inputs, outputs, words, lengths,
-        of_exemplars, *sizes, PAD, BOS, EOS, exemplars_each,
+        indices, columns, *source, *exemplar, *target, *unknown, sources, exemplars, inputs, outputs, words, lengths,
+        of_exemplars, *sizes, PAD, BOS, EOS, exemplars_each, drawn,
         *(triton.next_power_of_2(max(1, size)) for size in sizes),
     )  # fmt: skip
     return Batch(sources, lengths, exemplars, of_exemplars, inputs, outputs, words)
@@ -49,11 +51,11 @@ def _take(ids, begins, lengths, index, out, size, row, pad, block: tl.constexpr)
 
 @triton.jit
 def _gather(
-    indices, source_ids, source_begins, source_lengths, exemplar_ids, exemplar_begins, exemplar_lengths,
+    indices, columns, source_ids, source_begins, source_lengths, exemplar_ids, exemplar_begins, exemplar_lengths,
     target_ids, target_begins, target_lengths, unknown_ids, unknown_begins, unknown_lengths,
     sources, exemplars, inputs, outputs, unknown, lengths, of_exemplars,
     source_size, exemplar_size, target_size, unknown_size, pad: tl.constexpr, bos: tl.constexpr, eos: tl.constexpr,
-    exemplars_each: tl.constexpr,
+    exemplars_each: tl.constexpr, drawn: tl.constexpr,
     source_block: tl.constexpr, exemplar_block: tl.constexpr, target_block: tl.constexpr, unknown_block: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -62,8 +64,8 @@ def _gather(
     source_length = _take(
         source_ids, source_begins, source_lengths, index, sources, source_size, row, pad, source_block
     )
-    for i in tl.static_range(exemplars_each):
-        text, place = index * exemplars_each + i, row * exemplars_each + i
+    for i in tl.static_range(drawn):
+        text, place = index * exemplars_each + tl.load(columns + i), row * drawn + i
         exemplar_length = _take(
             exemplar_ids, exemplar_begins, exemplar_lengths, text, exemplars, exemplar_size, place, pad, exemplar_block
         )

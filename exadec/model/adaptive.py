@@ -63,54 +63,22 @@ class FactoredLinear(nn.Module):
         return torch.einsum("gro,bgr,gri->bgoi", self.U, lam, self.V)
 
 
-class ResidualLinear(nn.Module):
-    """x -> Wx + U(λ ⊙ Vᵀx) for each gate: an ordinary map, and what the exemplar changes in it.
+class Extension(nn.Module):
+    """x -> [x; λ ⊙ Vᵀx; λ]: with such an input, any ordinary layer adapts to the exemplar.
 
-    W learns what all texts share. In the paper's form that has to be learnt through U, λ and V.
+    A layer with the weights [W U B] computes (W + U·diag(λ)·Vᵀ)x + Bλ from it: W is what all texts share, the rest is
+    what the exemplar changes. In the paper's form W is missing, and has to be learnt through U, λ and V.
     """
 
-    def __init__(self, inputs: int, outputs: int, gates: int, rank: int):
+    def __init__(self, inputs: int, rank: int):
         super().__init__()
-        self.shared = FixedLinear(inputs, outputs, gates)
-        self.change = FactoredLinear(inputs, outputs, gates, rank)
+        self.V = nn.Parameter(_unit_vectors(rank, inputs))  # (R, inputs)
 
     def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
-        """(B, T, inputs) with λ (B, 1 or G, R) -> (B, T, G, outputs)."""
-        mapped: torch.Tensor = self.shared(x, lam) + self.change(x, lam)
-        return mapped
-
-    def materialize(self, lam: torch.Tensor) -> torch.Tensor:
-        """(B, G, outputs, inputs): P itself, for tests and inspection only."""
-        return self.shared.weight + self.change.materialize(lam)
-
-    def as_factors(self, lam: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same map as U'(λ' ⊙ V'ᵀx), of rank inputs + R: V' = [1 V], U' = [W U], λ' = [1 λ].
-
-        Returns V' (G, R', inputs), U' (G, R', outputs) and λ' (B, 1 or G, R'), for kernels of the paper's form.
-        """
-        weight = self.shared.weight
-        gates, _, inputs = weight.shape
-        unit = torch.eye(inputs, dtype=weight.dtype, device=weight.device).expand(gates, -1, -1)
-        ones = lam.new_ones(*lam.shape[:2], inputs)
-        return (
-            torch.cat([unit, self.change.V], dim=1),
-            torch.cat([weight.transpose(1, 2), self.change.U], dim=1),
-            torch.cat([ones, lam], dim=2),
-        )
-
-
-class AdaptiveLinear(nn.Module):
-    """x -> Wx + U(λ ⊙ Vᵀx) + Bλ: a layer after the recurrent cell that also depends on λ."""
-
-    def __init__(self, inputs: int, outputs: int, rank: int):
-        super().__init__()
-        self.W = ResidualLinear(inputs, outputs, 1, rank)
-        self.B = nn.Parameter(torch.zeros(outputs, rank))
-
-    def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
-        """(B, T, inputs) with λ (B, 1, R) -> (B, T, outputs)."""
-        projected: torch.Tensor = self.W(x, lam)[:, :, 0] + functional.linear(lam, self.B)
-        return projected
+        """(B, T, inputs) with λ (B, 1, R) -> (B, T, inputs + 2R)."""
+        narrow = functional.linear(x, self.V)  # (B, T, R)
+        lam = lam.to(narrow.dtype)
+        return torch.cat([x.to(narrow.dtype), lam * narrow, lam.expand_as(narrow)], dim=2)
 
 
 class UnconstrainedLinear(nn.Module):
@@ -143,8 +111,8 @@ class FixedLinear(nn.Module):
         return functional.linear(x, self.weight.flatten(0, 1)).unflatten(-1, (gates, outputs))
 
 
-LINEARS = {"factored": FactoredLinear, "residual": ResidualLinear, "unconstrained": UnconstrainedLinear}
-"""The adaptive maps, by `model.weights`."""
+LINEARS = {"factored": FactoredLinear, "unconstrained": UnconstrainedLinear}
+"""The maps of adaptive cells, by `model.weights`."""
 
 
 class RecurrentCell(nn.Module):
@@ -167,7 +135,6 @@ class RecurrentCell(nn.Module):
             self.Q = build(inputs, hidden, gates, rank)
             self.P = build(hidden, hidden, gates, rank)
             self.B = nn.Parameter(torch.zeros(gates, hidden, rank))
-        self.shared_bias = nn.Parameter(torch.zeros(gates, hidden)) if linear == "residual" else None
         self.offset: torch.Tensor
         self.register_buffer("offset", torch.tensor(self.cell.offsets)[:, None].repeat(1, hidden), persistent=False)
 
@@ -176,8 +143,7 @@ class RecurrentCell(nn.Module):
         if lam is None:
             return (self.B + self.offset)[None]
         lam = lam.expand(-1, len(self.B), -1)  # (B, G, R)
-        bias = torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
-        return bias if self.shared_bias is None else bias + self.shared_bias
+        return torch.einsum("gdr,bgr->bgd", self.B, lam.to(self.B.dtype)) + self.offset
 
     def project(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
         """The input half of the gates for all time steps at once: (B, T, inputs) -> (B, T, G, D)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from exadec.model.adaptive import AdaptiveLinear
+from exadec.model.adaptive import Extension
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def attend(query: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor) -> torch
 class AttentionLayer(nn.Module):
     """Context and attentional vector: a_t = softmax(h_tᵀ W m), h̃_t = tanh(W_c [c_t; h_t]).
 
-    With a rank, W_c depends on λ. With exemplars, h̃_t = tanh(W_c [c_t; h_t; z_t]), where z_t is the context of a
-    second attention, over the exemplars alone.
+    With a rank, W_c depends on λ, through an `Extension`. With exemplars, h̃_t = tanh(W_c [c_t; h_t; z_t]), where z_t
+    is the context of a second attention, over the exemplars alone.
     """
 
     def __init__(
@@ -65,11 +65,8 @@ class AttentionLayer(nn.Module):
         self.key = nn.Linear(values, hidden, bias=False)
         self.exemplar_key = nn.Linear(exemplar_values, hidden, bias=False) if exemplar_values else None
         inputs = values + hidden + exemplar_values
-        self.combine: nn.Module
-        if rank is None:
-            self.combine = nn.Linear(inputs, outputs, bias=False)
-        else:
-            self.combine = AdaptiveLinear(inputs, outputs, rank)
+        self.extension = None if rank is None else Extension(inputs, rank)
+        self.combine = nn.Linear(inputs if rank is None else inputs + 2 * rank, outputs, bias=False)
         self.outputs, self.linear = outputs, linear
 
     def forward(
@@ -84,5 +81,8 @@ class AttentionLayer(nn.Module):
             chosen = attend(h, shown.keys, shown.mask)  # (B, T, k·Z)
             parts.append(torch.bmm(chosen.to(shown.values.dtype), shown.values))
         joined = torch.cat(parts, dim=2)
-        combined = self.combine(joined, lam) if isinstance(self.combine, AdaptiveLinear) else self.combine(joined)
+        if self.extension is not None:
+            assert lam is not None
+            joined = self.extension(joined, lam)
+        combined = self.combine(joined)
         return combined if self.linear else torch.tanh(combined), context, weights

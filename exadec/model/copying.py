@@ -34,8 +34,12 @@ class Mixture:
         generated = functional.pad(self.vocabulary, (0, memory.extended - size), value=-torch.inf)  # (B, T, X)
         if self.log_generate is None or self.log_copy is None or self.weights is None:
             return generated
-        ids, weights = copyable(memory, self.weights, self.changes_case)
-        index = ids[:, None].expand(-1, weights.shape[1], -1)  # (B, T, M or 2M)
+        ids, weights = memory.ids, self.weights
+        if self.changes_case is not None and memory.other_case is not None:
+            changed = self.changes_case[:, :, None].to(weights.dtype)
+            ids = torch.cat([ids, memory.other_case], dim=1)  # (B, 2M)
+            weights = torch.cat([weights * (1 - changed), weights * changed], dim=2)  # (B, T, 2M)
+        index = ids[:, None].expand(-1, weights.shape[1], -1)
         copied = torch.zeros_like(generated).scatter_add(2, index, weights)  # (B, T, X)
         return torch.logaddexp(
             self.log_generate[:, :, None] + generated,
@@ -43,35 +47,16 @@ class Mixture:
         )
 
 
-def copyable(
-    memory: Memory, weights: torch.Tensor, changes_case: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The words that can be copied (B, M), and their probabilities (B, T, M); 2M with those in the other case."""
-    if changes_case is None or memory.other_case is None:
-        return memory.ids, weights
-    changed = changes_case[:, :, None].to(weights.dtype)
-    both = torch.cat([weights * (1 - changed), weights * changed], dim=2)
-    return torch.cat([memory.ids, memory.other_case], dim=1), both
-
-
 class AttentionCopy(nn.Module):
-    """See et al.: p_gen = σ(w·[context; state; input] + b); the attention weights also choose the word to copy.
+    """See et al.: p_gen = σ(w·[context; state; input] + b); the attention weights also choose the word to copy."""
 
-    With a rank, λ moves the gate, too.
-    """
-
-    def __init__(self, context: int, hidden: int, inputs: int, rank: int | None = None):
+    def __init__(self, context: int, hidden: int, inputs: int):
         super().__init__()
         self.gate = nn.Linear(context + hidden + inputs, 1)
-        self.of_exemplar = None if rank is None else nn.Parameter(torch.zeros(1, rank))
 
-    def forward(
-        self, context: torch.Tensor, h: torch.Tensor, inputs: torch.Tensor, lam: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """(B, T, ·) and λ (B, 1, R) -> the gate's logit (B, T)."""
+    def forward(self, context: torch.Tensor, h: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        """(B, T, ·) -> the gate's logit (B, T)."""
         logit: torch.Tensor = self.gate(torch.cat([context, h, inputs], dim=2)).squeeze(2)
-        if self.of_exemplar is not None and lam is not None:
-            logit = logit + functional.linear(lam, self.of_exemplar)[:, :, 0]  # (B, 1)
         return logit
 
 

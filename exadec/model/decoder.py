@@ -12,11 +12,11 @@ from torch.nn import functional
 
 from exadec.config import ModelConfig
 from exadec.corpus.vocabulary import UNK
-from exadec.model.adaptive import RecurrentCell
+from exadec.model.adaptive import Extension, RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import State
-from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy, copyable
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
 from exadec.model.embedding import Embedding
 
 
@@ -29,8 +29,7 @@ class DecoderState:
     attentional: torch.Tensor
     """(N, E): the previous attentional vector, for input feeding."""
     coefficients: torch.Tensor | None
-    """(N, 1, G or G + 1, R): λ, one for all, one for each gate, and perhaps one for the layers after the cell; None for
-    a decoder that does not adapt."""
+    """(N, 1 or G, R): λ, one for all gates or one for each; None for a decoder that does not adapt."""
     memory: Memory
 
     def select(self, indices: torch.Tensor) -> "DecoderState":
@@ -49,22 +48,29 @@ class DecoderState:
 
 
 class Decoder(nn.Module):
-    """One recurrent layer, adaptive or not. Attention, copying, output and dropout are the same for both."""
+    """One recurrent layer, adaptive or not. Attention, copying, output and dropout are the same for both.
+
+    With `residual` weights the cell and the attentional layer are ordinary ones, and their inputs bring λ along. The
+    copy gate reads the cell's input, so it depends on λ, too.
+    """
 
     def __init__(self, config: ModelConfig, embedding: Embedding, values: int):
         super().__init__()
         size = len(embedding.weight)
         self.input_feeding = config.input_feeding
         attentional, inputs = config.attentional_size, config.decoder_inputs
-        linear = config.weights if config.adaptive else "fixed"
+        linear, rank = config.weights if config.adaptive else "fixed", None
+        self.extension: Extension | None = None
+        if linear == "residual":
+            linear, rank = "fixed", config.coefficient_rank
+            self.extension = Extension(inputs, rank)
+            inputs += 2 * rank
         self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.coefficient_rank)
-        self.gates = self.cell.cell.gates
-        rank = config.coefficient_rank if config.adaptive and config.adaptive_output else None
         own = 2 * config.exemplar_hidden if config.has_exemplar_context else 0
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer, rank, own)
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":
-            self.copy = AttentionCopy(values, config.hidden, inputs, rank)
+            self.copy = AttentionCopy(values, config.hidden, inputs)
         elif config.copy == "separate":
             self.copy = SeparateCopy(values, config.hidden, attentional)
         self.case_gate: nn.Linear | None = None
@@ -111,12 +117,12 @@ class Decoder(nn.Module):
         """
         if self.input_feeding:
             return lambda state: self._unroll_fed(state, embedded)
-        of_cell, of_output = self._divide(lam)
-        recurrence = backend.unroll(self.cell, embedded, of_cell)
+        inputs = self._extend(embedded, lam)
+        recurrence = backend.unroll(self.cell, inputs, self._of_cell(lam))
 
         def attend(state: DecoderState) -> Steps:
             hidden = recurrence(state.recurrent)  # (B, T, D)
-            return self._steps(self.attention(hidden, state.memory, of_output), hidden, embedded, of_output)
+            return self._steps(self.attention(hidden, state.memory, lam), hidden, inputs)
 
         return attend
 
@@ -130,8 +136,10 @@ class Decoder(nn.Module):
         if self.copy is None:
             return generated
         gate, weights = self._gate(steps, memory)
-        ids, weights = copyable(memory, weights, self._changes_case(steps))
-        return backend.mix_targets(generated, gate, weights, targets, ids, len(weight))
+        other_case = None
+        if self.case_gate is not None and memory.other_case is not None:
+            other_case = memory.other_case, self.case_gate(steps.attentional).squeeze(2)
+        return backend.mix_targets(generated, gate, weights, targets, memory.ids, len(weight), other_case)
 
     def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """All steps of known targets: (B, T) -> distributions (B, T, ·)."""
@@ -144,7 +152,7 @@ class Decoder(nn.Module):
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
-        return self._mix(self._steps(attended, *grouped, self._of_instances(state)), state.memory), state
+        return self._mix(self._steps(attended, *grouped), state.memory), state
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
         """Step by step: with input feeding, each step needs the attention of the previous one."""
@@ -153,30 +161,36 @@ class Decoder(nn.Module):
             inputs, hidden, attended, state = self._advance(state, vector)
             rows.append((*(part.squeeze(1) for part in attended), hidden, inputs))
         attentional, context, weights, hidden, inputs = (torch.stack(part, 1) for part in zip(*rows, strict=True))
-        return self._steps((attentional, context, weights), hidden, inputs, self._of_instances(state))
+        return self._steps((attentional, context, weights), hidden, inputs)
 
     def _advance(
         self, state: DecoderState, embedded: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...], DecoderState]:
         """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
-        lam, _ = self._divide(state.coefficients)
+        lam = self._of_cell(state.coefficients)
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
+        inputs = self._extend(inputs[:, None], state.coefficients)[:, 0]
         recurrent = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
         hidden = recurrent[0].unflatten(0, (len(state.memory.ids), -1))  # (B, K, D)
         attended = self.attention(hidden, state.memory, self._of_instances(state))
         state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
         return inputs, recurrent[0], attended, state
 
-    def _divide(self, lam: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """λ of the cell (N, 1 or G, R) and of the layers after it (N, 1, R): the same, unless each gate has its own."""
-        if lam is None:
-            return None, None
-        # Without a λ of their own, no slice: one at each step would change the order in which gradients are added up.
-        return lam if lam.shape[1] <= self.gates else lam[:, : self.gates], lam[:, -1:]
+    def _extend(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
+        """What the cell reads, (N, T, inputs): with `residual` weights, λ is part of it."""
+        if self.extension is None:
+            return x
+        assert lam is not None
+        extended: torch.Tensor = self.extension(x, lam)
+        return extended
+
+    def _of_cell(self, lam: torch.Tensor | None) -> torch.Tensor | None:
+        """λ for the cell's own weights: none if its input brings λ along."""
+        return lam if self.extension is None else None
 
     def _of_instances(self, state: DecoderState) -> torch.Tensor | None:
-        """λ of the layers after the cell, once for each instance: (B, 1, R)."""
-        lam = self._divide(state.coefficients)[1]
+        """λ once for each instance: (B, 1 or G, R)."""
+        lam = state.coefficients
         return None if lam is None else lam.unflatten(0, (len(state.memory.ids), -1))[:, 0]
 
     def _steps(
@@ -184,10 +198,9 @@ class Decoder(nn.Module):
         attended: tuple[torch.Tensor, ...],
         hidden: torch.Tensor,
         inputs: torch.Tensor,
-        lam: torch.Tensor | None,
     ) -> "Steps":
         attentional, context, weights = attended
-        return Steps(self.output_dropout(attentional), context, weights, hidden, inputs, lam)
+        return Steps(self.output_dropout(attentional), context, weights, hidden, inputs)
 
     def _softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(V, E) and (V,)"""
@@ -200,7 +213,7 @@ class Decoder(nn.Module):
             gate, weights = self.copy(steps.attentional, steps.hidden, memory)
             return gate, weights
         assert self.copy is not None
-        return self.copy(steps.context, steps.hidden, steps.inputs, steps.coefficients), steps.weights
+        return self.copy(steps.context, steps.hidden, steps.inputs), steps.weights
 
     def _mix(self, steps: "Steps", memory: Memory) -> Mixture:
         logits = functional.linear(steps.attentional, *self._softmax())  # (B, T, V)
@@ -227,5 +240,3 @@ class Steps:
     """Attention, (B, T, M)."""
     hidden: torch.Tensor
     inputs: torch.Tensor
-    coefficients: torch.Tensor | None
-    """λ of the layers after the cell, (B, 1, R)."""

@@ -50,18 +50,3 @@ class BiLstmEncoder(nn.Module):
             residual = x.shape[3] == self.hidden
             x, last = backend.bilstm_layer(x, lengths, weights, mask=mask, residual=residual)  # (2, B, S, D), (2, B, D)
         return x.permute(1, 2, 0, 3).flatten(2), last.transpose(0, 1).flatten(1)
-
-
-class AttentionPooling(nn.Module):
-    """One vector for a text: the average of its positions, weighted by a learnt attention."""
-
-    def __init__(self, size: int):
-        super().__init__()
-        self.hidden = nn.Linear(size, size)
-        self.score = nn.Linear(size, 1, bias=False)
-
-    def forward(self, positions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """(B, S, A), true at words (B, S) -> (B, A)"""
-        scores = self.score(torch.tanh(self.hidden(positions))).squeeze(2)  # (B, S)
-        weights = torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=1)
-        return torch.bmm(weights[:, None].to(positions.dtype), positions).squeeze(1)

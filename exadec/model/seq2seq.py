@@ -20,7 +20,7 @@ from exadec.model.cells import CELLS
 from exadec.model.copying import Mixture
 from exadec.model.decoder import Decoder, DecoderState, Steps
 from exadec.model.embedding import Embedding
-from exadec.model.encoder import AttentionPooling, BiLstmEncoder
+from exadec.model.encoder import BiLstmEncoder
 
 
 class Seq2seq(nn.Module):
@@ -61,7 +61,6 @@ class Seq2seq(nn.Module):
         self.exemplar_encoder: BiLstmEncoder | None = None
         self.coefficients: Coefficients | None = None
         self.exemplar_layer: nn.Linear | None = None
-        self.exemplar_pooling: AttentionPooling | None = None
         self.exemplar_values: nn.Linear | None = None
         if config.reads_exemplars:
             self.exemplar_encoder = BiLstmEncoder(dimension, config.exemplar_hidden, 1, config.encoder_dropout)
@@ -69,14 +68,11 @@ class Seq2seq(nn.Module):
             self.exemplar_dropout = nn.Dropout(config.exemplar_dropout)
             if config.exemplar_layer:
                 self.exemplar_layer = nn.Linear(encoding, encoding)
-            # With its own λ for each gate, the layers after the cell have theirs, too.
-            groups = CELLS[config.cell].gates + config.adaptive_output if config.per_gate_coefficients else 1
+            groups = CELLS[config.cell].gates if config.per_gate_coefficients else 1
             norm = config.coefficient_norm or math.sqrt(hidden)
             self.coefficients = Coefficients(
                 encoding, config.coefficient_rank, groups, None if config.weights == "residual" else norm
             )
-            if config.exemplar_pooling == "attention":
-                self.exemplar_pooling = AttentionPooling(encoding)
         if config.attend_exemplar:
             self.exemplar_values = nn.Linear(encoding, 2 * hidden)
 
@@ -121,7 +117,7 @@ class Seq2seq(nn.Module):
         return self.decoder.explain(state, words)
 
     def exemplar_coefficients(self, batch: Batch) -> torch.Tensor | None:
-        """λ of each instance's exemplars: (B, 1, G or G + 1, R); None for a model that does not adapt."""
+        """λ of each instance's exemplars: (B, 1 or G, R); None for a model that does not adapt."""
         (exemplar,) = self._embed((self._exemplar_ids(batch),), REFERENCE)
         return self._read_exemplar(exemplar, batch, REFERENCE)[0]
 
@@ -181,8 +177,6 @@ class Seq2seq(nn.Module):
         side_by_side = positions.flatten(0, 1).unflatten(0, (batch.size, -1))  # (B, k·Z, A)
         if self.coefficients is None:
             return None, side_by_side
-        if self.exemplar_pooling is not None:
-            a = self.exemplar_pooling(positions, _mask(batch.exemplar_lengths, positions.shape[1]))
         a = self.exemplar_dropout(a)
         if self.exemplar_layer is not None:
             a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
@@ -225,7 +219,7 @@ def count_parameters(model: Seq2seq) -> dict[str, int]:
         "exemplar encoder": [] if model.exemplar_encoder is None else list(model.exemplar_encoder.parameters()),
         "coefficients C": [] if model.coefficients is None else list(model.coefficients.parameters()),
         "decoder P and Q": [*decoder.cell.P.parameters(), *decoder.cell.Q.parameters()],
-        "decoder bias": [b for b in (decoder.cell.B, decoder.cell.shared_bias) if b is not None],
+        "decoder bias": [decoder.cell.B],
     }
     counts = {name: sum(p.numel() for p in parameters) for name, parameters in parts.items()}
     total = sum(p.numel() for p in model.parameters())
@@ -242,7 +236,7 @@ def explain_cell(config: ModelConfig) -> str:
     elif config.weights == "unconstrained":
         formula, bias = "r·d(d + inputs)", "d·r"
     elif config.weights == "residual":
-        formula, bias = ("6d²", "d² + d") if inputs == r == d else ("(d(d + inputs) + r(3d + inputs))", "d·r + d")
+        formula, bias = "d(d + inputs + 2r)", "d"
     else:
         formula, bias = ("4d²", "d²") if inputs == r == d else ("r(3d + inputs)", "d·r")
     return f"{gates} gate{'s' * (gates > 1)} × {formula}, bias {bias} a gate; d = {d}, r = {r}, inputs = {inputs}"

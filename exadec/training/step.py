@@ -65,14 +65,13 @@ class CapturedSteps:
         self.seen: Counter[Shape] = Counter()
         self.graphs: dict[Shape, torch.cuda.CUDAGraph] = {}
         self.pool = torch.cuda.graph_pool_handle()
-        self.indices = torch.full((batch_size,), -1, device=step.losses.device)
+        self.address = torch.from_numpy(loader.address(np.array([], np.int64), batch_size)).to(step.losses.device)
 
     def __call__(self, indices: np.ndarray) -> None:
         """Run a step on these instances; the host does not wait for it."""
         shape = self.loader.shape(indices, self.batch_size)
-        padded = np.full(self.batch_size, -1, np.int64)
-        padded[: len(indices)] = indices
-        self.indices.copy_(torch.from_numpy(padded).pin_memory(), non_blocking=True)
+        address = torch.from_numpy(self.loader.address(indices, self.batch_size))
+        self.address.copy_(address.pin_memory(), non_blocking=True)
         if shape in self.graphs:
             self.graphs[shape].replay()
         elif self.seen[shape] < _CAPTURE_AFTER or self.step.processes.count > 1:
@@ -83,7 +82,7 @@ class CapturedSteps:
             self.graphs[shape].replay()
 
     def _work(self, shape: Shape) -> None:
-        self.step(self.loader.gather(self.indices, shape))
+        self.step(self.loader.gather(self.address, shape))
 
     def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
         """Record the step without running it. Earlier steps have initialised all libraries."""

@@ -135,7 +135,8 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, self.config)
         of_model = run.config.model
-        self.loader = Loader(corpus, exemplars, "train", of_model.attend_exemplar, of_model.exemplars_read)
+        exemplars_each = of_model.exemplars_read, of_model.exemplars_in_training
+        self.loader = Loader(corpus, exemplars, "train", of_model.attend_exemplar, *exemplars_each)
         self.position = Position()
         self.losses = torch.zeros(2, device=self.device, dtype=torch.float64)
         """Sum of -log p and number of target words over all processes since the last logged loss."""

@@ -1,8 +1,11 @@
 """The loader: batches of an epoch, and rows that stand for no instance."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import prepare
 from exadec.corpus.vocabulary import PAD
 from exadec.exemplars.retrieve import retrieve
@@ -29,3 +32,23 @@ def test_row_that_stands_for_no_instance_has_no_words(loader: Loader) -> None:
     batch, alone = loader.batch(np.array([3, -1])), loader.batch(np.array([3]))
     assert (batch.target_output[1] == PAD).all()
     assert (batch.target_output[0] != PAD).sum() == (alone.target_output != PAD).sum()
+
+
+def test_drawn_exemplars_are_among_the_nearest_and_change_with_the_batch(tmp_path: Path) -> None:
+    write_splits(tmp_path, toy_records(200, seed=0))
+    corpus = prepare(toy_config(tmp_path))
+    exemplars = retrieve(corpus, ExemplarConfig(neighbours=4))
+    loader = Loader(corpus, exemplars, "train", False, exemplars_each=4, exemplars_drawn=2)
+    batches = loader.training_batches(8, seed=1, epoch=0)
+    draws = [loader.draw(batch) for batch in batches]
+    assert len({tuple(draw) for draw in draws}) > 4
+    assert {int(column) for draw in draws for column in draw} == {0, 1, 2, 3}
+    for indices, columns in zip(batches, draws, strict=True):
+        assert len(set(columns.tolist())) == 2
+        np.testing.assert_array_equal(loader.draw(indices), columns)  # a pure function: a run can be resumed
+        batch = loader.batch(indices)
+        shown = exemplars.nearest("train", 4)[indices][:, columns].ravel()
+        for row, number in zip(batch.exemplar, shown, strict=True):
+            words = corpus.targets("train")[number]
+            known = words < len(corpus.vocabulary)  # unknown words have other numbers in each instance
+            np.testing.assert_array_equal(row[: len(words)][known], words[known])

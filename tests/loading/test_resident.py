@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,9 @@ from support.interpreter import interpret_kernels
 from support.resident_batches import check_batches
 from support.toys import config_for
 
-Loaders = dict[tuple[bool, int], Loader]
-"""By whether the exemplars can be copied from, and how many each instance has."""
+Loaders = dict[tuple[bool, int, int], Loader]
+"""By whether the exemplars can be copied from, how many each instance has, and how many of them a batch shows."""
+KINDS = [(False, 1, 1), (False, 3, 3), (False, 3, 2), (True, 1, 1), (True, 3, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,9 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> Loaders:
     maps = {1: retrieve(corpus), 3: retrieve(corpus, ExemplarConfig(neighbours=3, form_share=0.4))}
     assert all((exemplars.indices("train") < 0).any() for exemplars in maps.values())
     assert maps[3].marked("train")[:50].any()
-    kinds = product((False, True), maps)
-    return {(copies, each): Loader(corpus, maps[each], "train", copies, each) for copies, each in kinds}
+    return {
+        (copies, each, drawn): Loader(corpus, maps[each], "train", copies, each, drawn) for copies, each, drawn in KINDS
+    }
 
 
 INTERPRETED = """
@@ -60,21 +61,20 @@ def test_batches_are_those_of_the_host_when_triton_interprets_the_kernel(loaders
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("each", [1, 3])
-@pytest.mark.parametrize("copies", [False, True])
-def test_batches_of_a_gpu_are_those_of_the_host(loaders: Loaders, copies: bool, each: int) -> None:
-    check_batches(loaders[copies, each], "cuda")
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_a_gpu_are_those_of_the_host(loaders: Loaders, kind: tuple[bool, int, int]) -> None:
+    check_batches(loaders[kind], "cuda")
 
 
 STEPPED = """
-import pickle, torch
+import pickle, numpy as np, torch
 from support.small_models import small_model_config
 from exadec.loading.resident import ResidentLoader
 from exadec.model.seq2seq import Seq2seq
 for loader in pickle.load(open({path!r}, "rb")):
     resident = ResidentLoader(loader, torch.device("cpu"))
-    indices = torch.arange(9)
-    batch = resident.gather(indices, resident.shape(indices.numpy(), 9))
+    indices = np.arange(9)
+    batch = resident.gather(torch.from_numpy(resident.address(indices, 9)), resident.shape(indices, 9))
     assert batch.unknown.shape[1] > 0
     config = small_model_config(attend_exemplar=loader.copy_exemplar, exemplar_context=True)
     model = Seq2seq(config, loader.vocabulary_size).eval()
@@ -92,7 +92,7 @@ def test_model_can_step_on_a_resident_batch(loaders: Loaders, tmp_path: Path) ->
 
 
 def test_shapes_are_few_and_large_enough(loaders: Loaders) -> None:
-    resident = ResidentLoader(loaders[False, 3], torch.device("cpu"))
+    resident = ResidentLoader(loaders[False, 3, 3], torch.device("cpu"))
     indices = np.array([3, 5, 8])
     shape = resident.shape(indices, 4)
     assert shape.batch == 4
@@ -113,7 +113,7 @@ short = 1 + np.flatnonzero(resident.source_lengths[1:] < 5)[:3]
 resident._sources.lengths[0] = 40  # as if it were long: of what follows it in memory
 shape = resident.shape(short, 5)
 assert shape.source <= 8 < 40
-batch = resident.gather(torch.from_numpy(np.append(short, [-1, -1])), shape)
+batch = resident.gather(torch.from_numpy(resident.address(short, 5)), shape)
 assert (batch.source_lengths <= shape.source).all()
 assert (batch.target_output[3:] == PAD).all()
 print("fits")
@@ -123,5 +123,5 @@ print("fits")
 def test_row_without_instance_fits_into_any_shape(loaders: Loaders, tmp_path: Path) -> None:
     """The first instance stands in for it, which may be longer than all of the batch."""
     path = tmp_path / "loaders.pickle"
-    path.write_bytes(pickle.dumps([loaders[True, 3]]))
+    path.write_bytes(pickle.dumps([loaders[True, 3, 3]]))
     assert interpret_kernels(CUT.format(path=str(path))) == "fits"

@@ -9,11 +9,10 @@ from torch import nn
 
 from exadec.model.adaptive import (
     LINEARS,
-    AdaptiveLinear,
     Coefficients,
+    Extension,
     FactoredLinear,
     RecurrentCell,
-    ResidualLinear,
     UnconstrainedLinear,
 )
 from exadec.model.cells import CELLS
@@ -26,20 +25,17 @@ def build_cell(name: str, linear: str, rank: int) -> RecurrentCell:
     torch.manual_seed(1)
     cell = RecurrentCell(name, INPUTS, D, linear, rank).double()
     with torch.no_grad():
-        for bias in (cell.B, cell.shared_bias):
-            if bias is not None:
-                bias.normal_()  # zero at the start of training, which would hide a wrong bias
+        cell.B.normal_()  # zero at the start of training, which would hide a wrong bias
     return cell
 
 
 def materialize_bias(cell: RecurrentCell, lam: torch.Tensor) -> torch.Tensor:
-    """(B, G, D): Bλ, the constant offset of each gate, and what all exemplars share."""
+    """(B, G, D): Bλ and the constant offset of each gate."""
     rows = [
         torch.stack([cell.B[g] @ lam[i, g % lam.shape[1]] + cell.offset[g] for g in range(cell.cell.gates)])
         for i in range(len(lam))
     ]
-    biases = torch.stack(rows)
-    return biases if cell.shared_bias is None else biases + cell.shared_bias
+    return torch.stack(rows)
 
 
 def run_adaptive(cell: RecurrentCell, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, lam: torch.Tensor):
@@ -122,31 +118,16 @@ def test_factored_is_the_rank_one_case_of_unconstrained() -> None:
     torch.testing.assert_close(factored(x, lam), full(x, lam))
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_residual_map_is_an_ordinary_one_and_a_change(groups: int) -> None:
-    """Wx + U(λ ⊙ Vᵀx), word by word; and the same as one factored map, for kernels of the paper's form."""
+def test_extended_input_makes_an_ordinary_layer_adaptive() -> None:
+    """[W U B] of [x; λ ⊙ Vᵀx; λ] is (W + U·diag(λ)·Vᵀ)x + Bλ, with the matrix built word by word."""
     torch.manual_seed(5)
-    linear = ResidualLinear(INPUTS, D, 2, 4).double()
-    x, lam = torch.randn(B, T, INPUTS).double(), torch.randn(B, groups, 4).double()
-    found = linear(x, lam)
-    down, up, scale = linear.as_factors(lam)
-    assert scale.shape == (B, groups, INPUTS + 4)
-    for i, t, g in itertools.product(range(B), range(T), range(2)):
-        own = lam[i, g % groups]
-        change = sum(own[r] * linear.change.U[g, r] * (linear.change.V[g, r] @ x[i, t]) for r in range(4))
-        torch.testing.assert_close(found[i, t, g], linear.shared.weight[g] @ x[i, t] + change)
-        torch.testing.assert_close(up[g].T @ (scale[i, g % groups] * (down[g] @ x[i, t])), found[i, t, g])
-
-
-def test_layer_after_the_cell_is_word_by_word_arithmetic() -> None:
-    torch.manual_seed(6)
-    linear = AdaptiveLinear(INPUTS, D, 4).double()
-    torch.nn.init.normal_(linear.B)
+    extension, layer = Extension(INPUTS, 4).double(), torch.randn(D, INPUTS + 8).double()
     x, lam = torch.randn(B, T, INPUTS).double(), torch.randn(B, 1, 4).double()
-    found, weight, change = linear(x, lam), linear.W.shared.weight[0], linear.W.change
+    found = extension(x, lam) @ layer.T
+    W, U, to_bias = layer.split([INPUTS, 4, 4], dim=1)  # noqa: N806 - the paper's names
     for i, t in itertools.product(range(B), range(T)):
-        moved = change.U[0].T @ (lam[i, 0] * (change.V[0] @ x[i, t]))
-        torch.testing.assert_close(found[i, t], weight @ x[i, t] + moved + linear.B @ lam[i, 0])
+        built = W + sum(lam[i, 0, r] * torch.outer(U[:, r], extension.V[r]) for r in range(4))
+        torch.testing.assert_close(found[i, t], built @ x[i, t] + to_bias @ lam[i, 0])
 
 
 def test_coefficients_without_a_norm_are_c_times_a_and_start_at_zero() -> None:
@@ -193,11 +174,10 @@ def test_initial_weights_have_the_frobenius_norm_of_an_orthogonal_matrix(rank: i
     [
         ("fixed", 0, 2 * 64**2 + 64),
         ("factored", 64, 4 * 64**2 + 64**2),
-        ("residual", 64, (2 + 4) * 64**2 + 64 + 64**2),
         ("unconstrained", 64, 64 * 2 * 64**2 + 64**2),
     ],
 )
 def test_parameter_counts_of_the_elman_network_are_the_papers(linear: str, rank: int, expected: int) -> None:
-    """Section 3.1: 4d² against 2d² at r = d, and a bias of d² against d. A residual cell has both."""
+    """Section 3.1: 4d² against 2d² at r = d, and a bias of d² against d."""
     cell = RecurrentCell("elman", 64, 64, linear, rank)
     assert sum(parameter.numel() for parameter in cell.parameters()) == expected

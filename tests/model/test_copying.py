@@ -9,7 +9,6 @@ import torch
 from exadec.config import VARIANTS
 from exadec.corpus.vocabulary import BOS, UNK
 from exadec.loading.batch import Instance, collate
-from exadec.model.copying import AttentionCopy
 from support.small_models import OTHER_CASE, VOCABULARY, batch_for, build_small_model
 
 
@@ -68,13 +67,3 @@ def test_copied_words_change_their_case_as_counted_by_hand(variant: str, copy: s
     assert any(word >= VOCABULARY for row in ids for word in row)
     torch.testing.assert_close(p, expected)
     torch.testing.assert_close(p.sum(2), torch.ones_like(copied))
-
-
-def test_gate_moves_with_the_coefficients() -> None:
-    torch.manual_seed(0)
-    copy = AttentionCopy(context=3, hidden=2, inputs=4, rank=5).double()
-    torch.nn.init.normal_(copy.of_exemplar)
-    parts = [torch.randn(2, 6, size).double() for size in (3, 2, 4)]
-    lam = torch.randn(2, 1, 5).double()
-    expected = torch.cat(parts, dim=2) @ copy.gate.weight[0] + copy.gate.bias + lam @ copy.of_exemplar[0]
-    torch.testing.assert_close(copy(*parts, lam), expected)

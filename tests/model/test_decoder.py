@@ -59,24 +59,23 @@ def test_several_hypotheses_equal_one_at_a_time(variant: str) -> None:
         torch.testing.assert_close(together.unflatten(0, (4, 3))[:, k], model.step(state, words[:, k])[0])
 
 
-def test_layers_after_the_cell_have_their_own_coefficients() -> None:
-    """With one λ for each gate the last of them belongs to the attentional layer and to the copy gate."""
-    model = build_small_model(per_gate_coefficients=True, adaptive_output=True)
+def test_coefficients_reach_the_cell_the_attentional_layer_and_the_copy_gate() -> None:
+    """With residual weights all three are ordinary layers of inputs that λ extends."""
+    model = build_small_model(weights="residual", rank=4)
     batch = batch_for(model.config, 3)
     state, decoder = model.encode(batch), model.decoder
-    lam = state.coefficients  # (B, G + 1, R)
-    assert lam.shape == (3, 5, 6)
-    embedded = model.embedding(batch.target_input[:, 0])
-    h, _ = decoder.cell.step(decoder.cell.project(embedded[:, None], lam[:, :4])[:, 0], state.recurrent, lam[:, :4])
+    lam = state.coefficients
+    assert lam.shape == (3, 1, 4)
+    extended = decoder.extension(model.embedding(batch.target_input[:, :1]), lam)  # (B, 1, inputs + 2R)
+    h, _ = decoder.cell.step(decoder.cell.project(extended, None)[:, 0], state.recurrent, None)
     mixture, after = decoder.step(state, batch.target_input[:, 0])
     torch.testing.assert_close(after.recurrent[0], h)
     weights = attend(h[:, None], state.memory.keys, state.memory.mask)
     context = weights @ state.memory.values
-    attentional = torch.tanh(decoder.attention.combine(torch.cat([context, h[:, None]], dim=2), lam[:, 4:]))
-    torch.testing.assert_close(after.attentional, attentional[:, 0])
-    gate = decoder.copy.gate(torch.cat([context, h[:, None], embedded[:, None]], dim=2))
-    moved = gate[:, :, 0] + lam[:, 4:] @ decoder.copy.of_exemplar[0]
-    torch.testing.assert_close(mixture.log_generate, torch.nn.functional.logsigmoid(moved))
+    joined = decoder.attention.extension(torch.cat([context, h[:, None]], dim=2), lam)
+    torch.testing.assert_close(after.attentional, torch.tanh(decoder.attention.combine(joined))[:, 0])
+    gate = decoder.copy.gate(torch.cat([context, h[:, None], extended], dim=2))[:, :, 0]
+    torch.testing.assert_close(mixture.log_generate, torch.nn.functional.logsigmoid(gate))
 
 
 @pytest.mark.parametrize("shape", [*SHAPES[:3], ALL_OPTIONS], ids=name_of)

@@ -2,7 +2,7 @@
 
 import torch
 
-from exadec.model.encoder import AttentionPooling, BiLstmEncoder, sequence_dropout
+from exadec.model.encoder import BiLstmEncoder, sequence_dropout
 
 
 def test_one_layer_encoder_equals_packed_bidirectional_lstm() -> None:
@@ -48,16 +48,3 @@ def test_encoder_drops_out_in_training_only() -> None:
     encoder, x, lengths = BiLstmEncoder(4, 4, 2, 0.5), torch.randn(2, 5, 4), torch.tensor([5, 3])
     assert not torch.equal(encoder.train()(x, lengths)[0], encoder(x, lengths)[0])
     assert torch.equal(encoder.eval()(x, lengths)[0], encoder(x, lengths)[0])
-
-
-def test_pooling_is_a_weighted_average_of_the_words() -> None:
-    torch.manual_seed(0)
-    pooling = AttentionPooling(4).double()
-    positions, lengths = torch.randn(3, 5, 4).double(), [5, 1, 3]
-    positions[1, 1:] = 1e3  # padding
-    found = pooling(positions, torch.arange(5) < torch.tensor(lengths)[:, None])
-    for row, length, pooled in zip(positions, lengths, found, strict=True):
-        hidden = [torch.tanh(pooling.hidden.weight @ word + pooling.hidden.bias) for word in row[:length]]
-        scores = torch.stack([pooling.score.weight[0] @ one for one in hidden]).exp()
-        expected = sum(score * word for score, word in zip(scores / scores.sum(), row, strict=False))
-        torch.testing.assert_close(pooled, expected)

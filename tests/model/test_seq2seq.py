@@ -88,7 +88,7 @@ def test_explained_sizes_are_those_of_the_parameters(weights: str, shape: dict[s
 
 def evaluate(formula: str, d: int, r: int, inputs: int) -> int:
     """A polynomial as people write it: `r(3d + inputs)`, `6d²`, `d·r + d`."""
-    spelt = re.sub(r"(?<=[\dr d])(?=\()|(?<=\d)(?=d)", "*", formula.replace("·", "*").replace("²", "**2"))
+    spelt = re.sub(r"(?<=[\dr d])(?=\()|(?<=\d)(?=[dr])", "*", formula.replace("·", "*").replace("²", "**2"))
     return int(eval(spelt, {"d": d, "r": r, "inputs": inputs}))
 
 
@@ -111,11 +111,12 @@ def test_order_and_repetition_of_exemplars_do_not_matter(variant: str, option: d
 
 @pytest.mark.parametrize("weights", ["factored", "residual"])
 def test_coefficients_are_the_mean_over_exemplars(weights: str) -> None:
-    model = build_small_model(weights=weights, adaptive_output=True, per_gate_coefficients=True, exemplars_read=2)
+    each = weights == "factored"
+    model = build_small_model(weights=weights, per_gate_coefficients=each, exemplars_read=2)
     one, two = [11, 12, 13], [14]
     single = [model.exemplar_coefficients(several(model, exemplar)) for exemplar in (one, two)]
     both = model.exemplar_coefficients(several(model, one, two))
-    assert both.shape == (1, 5, 6)
+    assert both.shape == (1, 4 if each else 1, 6)
     torch.testing.assert_close(both, (single[0] + single[1]) / 2)
 
 
@@ -123,7 +124,6 @@ def test_residual_training_starts_from_a_plain_decoder() -> None:
     """λ is zero at first, whatever the exemplar; a factored decoder and an attention over exemplars differ at once."""
     for option, same in (
         ({"weights": "residual"}, True),
-        ({"weights": "residual", "adaptive_output": True, "exemplar_pooling": "attention"}, True),
         ({"weights": "residual", "exemplar_context": True}, False),
         ({}, False),
     ):
@@ -196,8 +196,7 @@ def test_weights_are_never_materialised(option: dict[str, object], monkeypatch: 
     def refuse(*_: object) -> None:
         raise AssertionError("P was built")
 
-    for linear in ("FactoredLinear", "ResidualLinear"):
-        monkeypatch.setattr(f"exadec.model.adaptive.{linear}.materialize", refuse)
+    monkeypatch.setattr("exadec.model.adaptive.FactoredLinear.materialize", refuse)
     batch = batch_for(model.config, 4)
     model(batch).sum().backward()
     model.explain(model.encode(batch), batch.target_input)

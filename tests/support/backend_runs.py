@@ -87,20 +87,20 @@ def run(
 
 
 def lstm_errors(
-    groups: int, rank: int, device: str, dtype: torch.dtype, sizes: tuple[int, int, int], linear: str = "factored"
+    groups: int, rank: int, device: str, dtype: torch.dtype, sizes: tuple[int, int, int]
 ) -> tuple[float, float]:
     """Largest relative errors of the kernels and of single steps, against single steps in float64."""
     from exadec.model.backends.triton import TritonBackend
 
     batch, steps, hidden = sizes
     torch.manual_seed(0)
-    reference = RecurrentCell("lstm", hidden, hidden, linear, rank).double()
+    reference = RecurrentCell("lstm", hidden, hidden, "factored", rank).double()
     with torch.no_grad():
         reference.B.normal_(std=0.1)
     values = [torch.randn(batch, steps, hidden), torch.randn(batch, hidden), torch.randn(batch, hidden)]
     values.append(torch.randn(batch, groups, rank))
     wanted = torch.randn(batch, steps, hidden)
-    cell = RecurrentCell("lstm", hidden, hidden, linear, rank).to(device)
+    cell = RecurrentCell("lstm", hidden, hidden, "factored", rank).to(device)
     cell.load_state_dict(reference.state_dict())
     exact = run(reference, values, wanted, torch.float64, REFERENCE)
     errors = []
@@ -138,8 +138,11 @@ def plain_errors(device: str, sizes: tuple[int, int, int]) -> float:
     return largest_error(results[1], results[0])
 
 
-def mixture_and_gradients(backend: Backend = REFERENCE, device: str = "cpu") -> list[torch.Tensor]:
-    """log p of targets of which some can only be copied, some only generated, and some neither; and gradients."""
+def mixture_and_gradients(backend: Backend = REFERENCE, device: str = "cpu", cased: bool = False) -> list[torch.Tensor]:
+    """log p of targets of which some can only be copied, some only generated, and some neither; and gradients.
+
+    If `cased`, copied words may change their case, and every third word has one case only.
+    """
     torch.manual_seed(0)
     batch, steps, places, size = 3, 5, 11, 8
     ids = torch.randint(size + 4, (batch, places)).to(device)
@@ -149,9 +152,11 @@ def mixture_and_gradients(backend: Backend = REFERENCE, device: str = "cpu") -> 
         -torch.rand(batch, steps) * 5,
         torch.randn(batch, steps) * 3,
         torch.randn(batch, steps, places).softmax(2),
+        torch.randn(batch, steps),
     ]
-    leaves = [leaf.to(device).requires_grad_() for leaf in leaves]
-    mixed = backend.mix_targets(*leaves, targets, ids, size)
+    leaves = [leaf.to(device).requires_grad_() for leaf in leaves[: 4 if cased else 3]]
+    other_case = (torch.where(ids % 3 == 0, ids, ids ^ 1), leaves[3]) if cased else None
+    mixed = backend.mix_targets(*leaves[:3], targets, ids, size, other_case)
     scale = torch.linspace(-1, 2, steps).to(device)
     found = [mixed, *torch.autograd.grad((mixed * scale).sum(), leaves)]
     return [tensor.detach().cpu() for tensor in found]

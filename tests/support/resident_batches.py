@@ -30,9 +30,9 @@ def check_batches(loader: Loader, device: str) -> None:
     for begin in (0, 40):
         indices = np.arange(begin, begin + 11)
         shape = resident.shape(indices, 13)
-        found = resident.gather(torch.from_numpy(np.append(indices, [-1, -1])).to(device), shape)
+        found = resident.gather(torch.from_numpy(resident.address(indices, 13)).to(device), shape)
         assert_same_batch(found, loader.batch(indices))
         assert (found.target_output[11:] == PAD).all()
         for item in fields(Batch):
-            each = resident.exemplars_each if item.name.startswith("exemplar") else 1
+            each = resident.exemplars_drawn if item.name.startswith("exemplar") else 1
             assert len(getattr(found, item.name)) == 13 * each

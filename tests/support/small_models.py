@@ -17,10 +17,9 @@ OTHER_CASE = torch.tensor([*range(8), 9, 8, 11, 10, 13, 12, *range(14, VOCABULAR
 
 OPTIONS: list[dict[str, object]] = [
     {"weights": "residual"},
-    {"adaptive_output": True},
-    {"adaptive_output": True, "per_gate_coefficients": True, "rank": 4},
-    {"exemplars_read": 3},
-    {"exemplar_pooling": "attention", "exemplar_layer": True},
+    {"weights": "residual", "rank": 4},
+    {"exemplars_read": 3, "exemplars_drawn": 2},
+    {"exemplar_layer": True},
     {"exemplar_context": True},
     {"copy_case": True},
 ]

@@ -94,8 +94,6 @@ def _obstacle_to_hopper(precision: torch.dtype, config: ModelConfig) -> str:
         sizes["`model.exemplar_hidden`"] = config.exemplar_hidden
     if config.adaptive:
         sizes["`model.rank`"] = config.coefficient_rank
-        if config.weights == "residual":
-            sizes["the sum of `model.hidden` and `model.rank`"] = config.hidden + config.coefficient_rank
     for name, size in sizes.items():
         if size > LARGEST or size % 4:
             return f"its kernels need {name} to be a multiple of 4 and at most {LARGEST}, and it is {size}"

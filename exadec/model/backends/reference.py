@@ -99,14 +99,20 @@ class Backend:
         targets: torch.Tensor,
         ids: torch.Tensor,
         size: int,
+        other_case: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> torch.Tensor:
         """log p of the targets under the copy mixture: (B, T). The mixture over all X words is never built.
 
         `generated` (B, T) is the log p of generating each target, `gate` (B, T) the gate's logit, `weights` (B, T, M)
-        the attention over the words `ids` (B, M), and `size` the size of the vocabulary.
+        the attention over the words `ids` (B, M), and `size` the size of the vocabulary. If a copied word may change
+        its case, `other_case` has the words in their other case (B, M), and the logit of the change (B, T).
         """
         generated = generated.masked_fill(targets >= size, -torch.inf)
-        matches = ids[:, None] == targets[:, :, None]  # (B, T, M)
+        matches: torch.Tensor = ids[:, None] == targets[:, :, None]  # (B, T, M)
+        if other_case is not None:
+            words, logit = other_case
+            changed = torch.sigmoid(logit.to(weights.dtype))[:, :, None]  # (B, T, 1)
+            matches = (1 - changed) * matches + changed * (words[:, None] == targets[:, :, None])
         copied = (weights * matches).sum(dim=2).clamp_min(SMALLEST).log()  # (B, T)
         return torch.logaddexp(functional.logsigmoid(gate) + generated, functional.logsigmoid(-gate) + copied)
 

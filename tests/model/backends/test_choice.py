@@ -50,10 +50,6 @@ def test_hopper_is_chosen_where_it_can_run() -> None:
         ({"hidden": 250}, "`model.hidden` to be a multiple of 4 and at most 320, and it is 250"),
         ({"exemplar_hidden": 30}, "`model.exemplar_hidden` to be a multiple of 4"),
         ({"rank": 321}, "`model.rank` to be a multiple of 4 and at most 320, and it is 321"),
-        (
-            {"weights": "residual", "rank": 68},
-            "the sum of `model.hidden` and `model.rank` to be a multiple of 4 and at most 320, and it is 324",
-        ),
         ({"embedding": 30}, "`model.embedding` to be a multiple of 4, and it is 30"),
     ],
     ids=str,

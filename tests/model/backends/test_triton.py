@@ -10,8 +10,7 @@ from support.interpreter import interpret_kernels
 LSTM = """
 import torch
 from support.backend_runs import GROUPS, lstm_errors
-cases = [(groups, linear) for groups in GROUPS for linear in ("factored", "residual")]
-print(max(lstm_errors(groups, 5, "cpu", torch.float32, (3, 4, 6), linear)[0] for groups, linear in cases))
+print(max(lstm_errors(groups, 5, "cpu", torch.float32, (3, 4, 6))[0] for groups in GROUPS))
 """
 
 
@@ -24,12 +23,11 @@ def test_lstm_is_right_when_triton_interprets_the_kernels() -> None:
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("sizes", [(64, 30, 256), (7, 5, 300)])
-@pytest.mark.parametrize("linear", ["factored", "residual"])
 def test_lstm_on_a_gpu_is_as_exact_as_single_steps(
-    groups: int, dtype: torch.dtype, sizes: tuple[int, int, int], linear: str
+    groups: int, dtype: torch.dtype, sizes: tuple[int, int, int]
 ) -> None:
     """Errors grow over thirty steps, and with λ: what single steps in the same precision err is the measure."""
-    kernels, single_steps = lstm_errors(groups, sizes[2] - 7, "cuda", dtype, sizes, linear)
+    kernels, single_steps = lstm_errors(groups, sizes[2] - 7, "cuda", dtype, sizes)
     assert kernels < 2 * single_steps
     assert single_steps < (1e-3 if dtype == torch.float32 else 0.2)
 
@@ -88,8 +86,9 @@ MIXTURE = """
 import torch
 from support.backend_runs import largest_error, mixture_and_gradients
 from exadec.model.backends.triton import TritonBackend
-found, exact = mixture_and_gradients(TritonBackend(torch.device("cpu"))), mixture_and_gradients()
-print(largest_error(found, exact))
+backend = TritonBackend(torch.device("cpu"))
+pairs = [(mixture_and_gradients(backend, cased=c), mixture_and_gradients(cased=c)) for c in (False, True)]
+print(max(largest_error(found, exact) for found, exact in pairs))
 """
 
 
@@ -99,11 +98,12 @@ def test_mixture_is_right_when_triton_interprets_the_kernels() -> None:
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_mixture_on_a_gpu_equals_the_cpu() -> None:
+@pytest.mark.parametrize("cased", [False, True])
+def test_mixture_on_a_gpu_equals_the_cpu(cased: bool) -> None:
     from exadec.model.backends.triton import TritonBackend
 
-    ours = mixture_and_gradients(TritonBackend(torch.device("cuda")), "cuda")
-    for found, exact in zip(ours, mixture_and_gradients(), strict=True):
+    ours = mixture_and_gradients(TritonBackend(torch.device("cuda")), "cuda", cased)
+    for found, exact in zip(ours, mixture_and_gradients(cased=cased), strict=True):
         torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5)
 
 

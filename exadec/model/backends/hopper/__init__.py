@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from exadec.model.adaptive import FactoredLinear, FixedLinear, RecurrentCell, ResidualLinear
+from exadec.model.adaptive import FactoredLinear, FixedLinear, RecurrentCell
 from exadec.model.backends.hopper.lstm import AdaptiveInputs, AdaptiveLstm, PlainLayer
 from exadec.model.backends.reference import Unrolled, plain_weights
 from exadec.model.backends.triton import TritonBackend
@@ -38,19 +38,7 @@ class HopperBackend(TritonBackend):
         if cell.cell == LSTM and isinstance(Q, FactoredLinear) and isinstance(P, FactoredLinear):
             given, bias = AdaptiveInputs.apply(x, lam, Q.V, Q.U, cell.B, cell.offset)
             return lambda state: AdaptiveLstm.apply(given, bias, *state, lam, P.V, P.U)
-        if cell.cell == LSTM and isinstance(P, ResidualLinear):
-            assert lam is not None
-            projected, factors = cell.project(x, lam).bfloat16(), P.as_factors(lam)
-            return lambda state: _read_residual(projected, state, *factors)
         return super().unroll(cell, x, lam)
-
-
-def _read_residual(
-    projected: torch.Tensor, state: State, down: torch.Tensor, up: torch.Tensor, lam: torch.Tensor
-) -> torch.Tensor:
-    none = projected.new_zeros(4, len(projected), projected.shape[3])  # the bias is part of the projection
-    states: torch.Tensor = AdaptiveLstm.apply(projected, none, *state, lam, down.contiguous(), up.contiguous())
-    return states
 
 
 def _read_plain(cell: RecurrentCell, x: torch.Tensor, state: State) -> torch.Tensor:

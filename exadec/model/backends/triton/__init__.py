@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from exadec.model.adaptive import FactoredLinear, RecurrentCell, ResidualLinear
+from exadec.model.adaptive import FactoredLinear, RecurrentCell
 from exadec.model.backends import streams
 from exadec.model.backends.reference import Backend, One, Other, Unrolled
 from exadec.model.backends.softmax import autocast_dtype, chunked_log_probability
@@ -49,12 +49,11 @@ class TritonBackend(Backend):
 
     def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
         P = cell.P  # noqa: N806 - the paper's name
-        if cell.cell != LSTM or not isinstance(P, FactoredLinear | ResidualLinear):
+        if cell.cell != LSTM or not isinstance(P, FactoredLinear):
             return super().unroll(cell, x, lam)
         assert lam is not None
         projected, dtype = cell.project(x, lam), autocast_dtype(x)
-        down, up, scale = P.as_factors(lam) if isinstance(P, ResidualLinear) else (P.V, P.U, lam)
-        return lambda state: AdaptiveLstm.apply(projected, *state, down, up, scale, dtype)
+        return lambda state: AdaptiveLstm.apply(projected, *state, P.V, P.U, lam, dtype)
 
     def log_probability(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
@@ -70,8 +69,10 @@ class TritonBackend(Backend):
         targets: torch.Tensor,
         ids: torch.Tensor,
         size: int,
+        other_case: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> torch.Tensor:
-        mixed: torch.Tensor = MixTargets.apply(generated, gate, weights, targets, ids, size)
+        words, logit = (None, None) if other_case is None else other_case
+        mixed: torch.Tensor = MixTargets.apply(generated, gate, weights, logit, targets, ids, words, size)
         return mixed
 
     def overlap(self, first: Callable[[], One], second: Callable[[], Other]) -> tuple[One, Other]:

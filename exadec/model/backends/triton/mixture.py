@@ -21,22 +21,37 @@ class MixTargets(torch.autograd.Function):
         generated: torch.Tensor,
         gate: torch.Tensor,
         weights: torch.Tensor,
+        case: torch.Tensor | None,
         targets: torch.Tensor,
         ids: torch.Tensor,
+        other_ids: torch.Tensor | None,
         size: int,
     ) -> torch.Tensor:
         generated, gate, weights = generated.contiguous(), gate.contiguous(), weights.contiguous()
         targets, ids = targets.contiguous(), ids.contiguous()
-        mixed, copied = mix(generated, gate, weights, targets, ids, size, SMALLEST)
-        ctx.save_for_backward(generated, gate, weights, targets, ids, mixed, copied)
+        if case is not None and other_ids is not None:
+            case, other_ids = case.contiguous(), other_ids.contiguous()
+        mixed, copied = mix(generated, gate, weights, case, targets, ids, other_ids, size, SMALLEST)
+        ctx.save_for_backward(generated, gate, weights, case, targets, ids, other_ids, mixed, copied)
         ctx.size = size
         return mixed
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        generated, gate, weights, targets, ids, mixed, copied = ctx.saved_tensors
+        generated, gate, weights, case, targets, ids, other_ids, mixed, copied = ctx.saved_tensors
         grads = differentiate(
-            grad.contiguous(), generated, gate, weights, targets, ids, mixed, copied, ctx.size, SMALLEST
+            grad.contiguous(),
+            generated,
+            gate,
+            weights,
+            case,
+            targets,
+            ids,
+            other_ids,
+            mixed,
+            copied,
+            ctx.size,
+            SMALLEST,
         )
-        return *grads, None, None, None
+        return *grads, None, None, None, None

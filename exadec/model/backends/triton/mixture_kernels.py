@@ -12,17 +12,19 @@ def mix(
     generated: torch.Tensor,  # (B, T) float32
     gate: torch.Tensor,  # (B, T)
     weights: torch.Tensor,  # (B, T, M)
+    case: torch.Tensor | None,  # (B, T)
     targets: torch.Tensor,  # (B, T)
     ids: torch.Tensor,  # (B, M)
+    other_ids: torch.Tensor | None,  # (B, M)
     size: int,
     smallest: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log p (B, T), and the attention weight on each target (B, T)."""
+    """log p (B, T), and the probability of each target among the copied words (B, T)."""
     result, copied = torch.empty_like(generated), torch.empty_like(generated)
     steps, memory = weights.shape[1:]
     _mix[(targets.numel(),)](
-        generated, gate, weights, targets, ids, result, copied, steps, memory, size, smallest,
-        block=triton.next_power_of_2(memory), num_warps=1,
+        generated, gate, weights, case, targets, ids, other_ids, result, copied, steps, memory, size, smallest,
+        cased=case is not None, block=triton.next_power_of_2(memory), num_warps=1,
     )  # fmt: skip
     return result, copied
 
@@ -32,19 +34,21 @@ def differentiate(
     generated: torch.Tensor,
     gate: torch.Tensor,
     weights: torch.Tensor,
+    case: torch.Tensor | None,
     targets: torch.Tensor,
     ids: torch.Tensor,
+    other_ids: torch.Tensor | None,
     result: torch.Tensor,
     copied: torch.Tensor,
     size: int,
     smallest: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of `generated`, `gate` and `weights`."""
-    grads = torch.empty_like(generated), torch.empty_like(gate), torch.empty_like(weights)
+) -> tuple[torch.Tensor | None, ...]:
+    """Gradients of `generated`, `gate`, `weights` and `case`."""
+    grads = tuple(None if tensor is None else torch.empty_like(tensor) for tensor in (generated, gate, weights, case))
     steps, memory = weights.shape[1:]
     _differentiate[(targets.numel(),)](
-        grad, generated, gate, targets, ids, result, copied, *grads, steps, memory, size, smallest,
-        block=triton.next_power_of_2(memory), num_warps=1,
+        grad, generated, gate, weights, case, targets, ids, other_ids, result, copied, *grads, steps, memory, size,
+        smallest, cased=case is not None, block=triton.next_power_of_2(memory), num_warps=1,
     )  # fmt: skip
     return grads
 
@@ -56,7 +60,8 @@ def _log_sigmoid(x):
 
 @triton.jit
 def _mix(
-    generated, gate, weights, targets, ids, result, copied, steps, memory, size, smallest, block: tl.constexpr
+    generated, gate, weights, case, targets, ids, other_ids, result, copied, steps, memory, size, smallest,
+    cased: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, block)
@@ -65,6 +70,10 @@ def _mix(
     words = tl.load(ids + row // steps * memory + places, mask=inside, other=-1)
     attention = tl.load(weights + row * memory + places, mask=inside, other=0.0).to(tl.float32)
     share = tl.sum(tl.where(words == target, attention, 0.0), axis=0)
+    if cased:
+        changed = tl.exp(_log_sigmoid(tl.load(case + row).to(tl.float32)))
+        others = tl.load(other_ids + row // steps * memory + places, mask=inside, other=-1)
+        share += changed * (tl.sum(tl.where(others == target, attention, 0.0), axis=0) - share)
     logit = tl.load(gate + row).to(tl.float32)
     generate = _log_sigmoid(logit) + tl.where(target < size, tl.load(generated + row), -float("inf"))
     copy = _log_sigmoid(-logit) + tl.log(tl.maximum(share, smallest))
@@ -75,8 +84,8 @@ def _mix(
 
 @triton.jit
 def _differentiate(
-    grad, generated, gate, targets, ids, result, copied, grad_generated, grad_gate, grad_weights, steps, memory, size,
-    smallest, block: tl.constexpr,
+    grad, generated, gate, weights, case, targets, ids, other_ids, result, copied, grad_generated, grad_gate,
+    grad_weights, grad_case, steps, memory, size, smallest, cased: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     places = tl.arange(0, block)
@@ -92,4 +101,13 @@ def _differentiate(
     tl.store(grad_gate + row, scale * (generate * (1.0 - opened) - copy * opened))
     of_share = tl.where(share >= smallest, scale * copy / tl.maximum(share, smallest), 0.0)
     words = tl.load(ids + row // steps * memory + places, mask=inside, other=-1)
-    tl.store(grad_weights + row * memory + places, tl.where(words == target, of_share, 0.0), mask=inside)
+    matches = tl.where(words == target, 1.0, 0.0)
+    if cased:
+        changed = tl.exp(_log_sigmoid(tl.load(case + row).to(tl.float32)))
+        others = tl.load(other_ids + row // steps * memory + places, mask=inside, other=-1)
+        difference = tl.where(others == target, 1.0, 0.0) - matches
+        attention = tl.load(weights + row * memory + places, mask=inside, other=0.0).to(tl.float32)
+        of_changed = of_share * tl.sum(difference * attention, axis=0)
+        tl.store(grad_case + row, of_changed * changed * (1.0 - changed))
+        matches += changed * difference
+    tl.store(grad_weights + row * memory + places, of_share * matches, mask=inside)
