@@ -334,14 +334,14 @@ class SearchConfig:
     """Beam search for the best text."""
 
     beam_size: int = 5
-    """Hypotheses kept; 1 is greedy search, unless `stopping` is `certain`."""
+    """Hypotheses kept; 1 is greedy search."""
     length_penalty: float = 1.0
     """α of Wu et al.: log p is divided by ((5 + length) / 6)^α."""
     max_length: int = 50
     """At most this many pieces, the end symbol included."""
     block_ngram: int = 0
     """Never write an n-gram of this size twice; 0 allows repetition."""
-    stopping: Literal["full", "certain", "first"] = "full"
+    stopping: Literal["full", "certain", "first"] = "certain"
     """When the search for a text ends. `full`: when as many hypotheses have finished as the beam is wide, or earlier
     if no live one can still win. `certain`: only when no live one can still win. `first`: as soon as a finished one
     scores at least what the best live one scores now. With n-best lists, the n-th best finished one must."""

@@ -76,7 +76,9 @@ class Finished:
         # the largest penalty.
         reached = length if config.stopping == "first" else config.max_length
         done = self.scores[:, n_best - 1] >= alive / length_penalty(reached, config.length_penalty)
-        return done | (self.scores[:, -1] > -torch.inf) if config.stopping == "full" else done
+        if config.stopping == "full" or config.beam_size == 1:  # greedy search ends with its first text
+            done |= self.scores[:, -1] > -torch.inf
+        return done
 
     def best(self, count: int) -> list[list[Hypothesis]]:
         results = []

@@ -116,7 +116,7 @@ def search_slowly(model: RandomModel, instance: int, config: SearchConfig, n_bes
         live = [one for one in grown if one[1][-1] != EOS][: config.beam_size]
         if not live:
             break
-        if config.stopping == "full" and len(finished) == config.beam_size:
+        if (config.stopping == "full" or config.beam_size == 1) and len(finished) == config.beam_size:
             break
         if len(finished) < n_best:
             continue
