@@ -47,7 +47,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     },
     # Ours: what pays on real text (docs/preset.md).
     "exadec": {
-        "exemplars": {"neighbours": 4, "weighting": "tfidf", "form_share": 0.25},
+        "exemplars": {"neighbours": 4, "weighting": "tfidf", "calibrated": True, "form_share": 0.25},
         "model": {
             "weights": "residual",
             "rank": 64,
@@ -128,6 +128,10 @@ class ExemplarConfig:
     """Never show a text identical to the target."""
     group: Literal["any", "only", "prefer"] = "any"
     """`only`: from the instance's own group, for a house style; `prefer`: from there if anything in it is similar."""
+    calibrated: bool = False
+    """Show training instances exemplars that are no more similar than those of the development set. Without this, a
+    corpus with near duplicates, such as several texts for one source, teaches a model to trust exemplars more than new
+    text will bear out. For the policies `nearest` and `oracle`."""
     form_share: float = 0.0
     """This share of the training instances, drawn at random, gets an exemplar by form instead: a target of the same
     form with other words. Such exemplars are marked, and so are exemplars that someone gives: the model learns to

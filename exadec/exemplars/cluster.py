@@ -59,6 +59,8 @@ class _QueryBlock:
     """(rules, q) int64"""
     ranges: np.ndarray
     """(q, 2) int64: ranges of rows, counted over all candidates"""
+    ceilings: np.ndarray
+    """(q,) float64"""
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,8 @@ class _Flight:
 
 def _query_block(queries: Rows, allowed: Allowed, begin: int, size: int) -> _QueryBlock:
     end = min(begin + size, len(queries))
-    keys, ranges = allowed.query_keys[:, begin:end], allowed.query_ranges[begin:end]
-    return _QueryBlock(_plain(queries.slice(begin, end)), np.ascontiguousarray(keys), np.ascontiguousarray(ranges))
+    rules = allowed.query_keys[:, begin:end], allowed.query_ranges[begin:end], allowed.ceilings[begin:end]
+    return _QueryBlock(_plain(queries.slice(begin, end)), *(np.ascontiguousarray(part) for part in rules))
 
 
 def _candidate_rows(candidates: Rows, allowed: Allowed, begin: int, size: int) -> tuple[Rows, np.ndarray, np.ndarray]:
@@ -227,7 +229,7 @@ def _match(queries: _QueryBlock, block: _CandidateBlock, k: int) -> tuple[int, N
     """A task: join a block of queries with a block of candidates. The driver fetches only the number."""
     count, candidates = len(queries.rows), len(block.candidates)
     ranges = np.clip(queries.ranges - block.candidates.ids[0], 0, candidates)
-    allowed = Allowed(queries.keys, block.keys, block.alive, ranges)
+    allowed = Allowed(queries.keys, block.keys, block.alive, ranges, queries.ceilings)
     rows = over_terms(block.terms, queries.rows)
     return count, search(rows, block.candidates, k, allowed, np.arange(count), threads=1)
 

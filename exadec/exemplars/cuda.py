@@ -138,7 +138,7 @@ class _Block:
         exact = (
             folded.offsets, folded.terms, self._load(factors.astype(np.int32)),
             self.folded.offsets, self.folded.terms, self.folded.counts, self.squares, self.alive,
-            self._load(allowed.query_ranges), self._load(allowed.query_keys), self.keys,
+            self._load(allowed.query_ranges), self._load(allowed.query_keys), self._load(allowed.ceilings), self.keys,
             len(queries), len(self.rows), len(allowed.query_keys),
         )  # fmt: skip
         for begin, end in _runs(allowed.query_ranges):

@@ -82,7 +82,7 @@ def _tile_bounds(
 @triton.jit
 def _tile_scores(
     row, tile_number, query_offsets, query_terms, query_factors, offsets, terms, counts, squares, alive,
-    query_ranges, query_keys, candidate_keys, query_count, candidate_count,
+    query_ranges, query_keys, ceilings, candidate_keys, query_count, candidate_count,
     rules: tl.constexpr, tile: tl.constexpr, chunk: tl.constexpr,
 ):  # fmt: skip
     numbers = tile_number * tile + tl.arange(0, tile).to(tl.int64)
@@ -110,14 +110,15 @@ def _tile_scores(
     square = tl.load(squares + numbers, mask=exists, other=1)
     square = tl.maximum(square, 1).to(tl.float64)
     product = dots.to(tl.float64)
-    return tl.where(allowed, product * product / square, 0.0)
+    score = product * product / square
+    return tl.where(allowed & (score <= tl.load(ceilings + row)), score, 0.0)
 
 
 @triton.jit
 def _scores(
     query_rows, tiles, scores, tiles_of_query,
     query_offsets, query_terms, query_factors, offsets, terms, counts, squares, alive,
-    query_ranges, query_keys, candidate_keys, query_count, candidate_count,
+    query_ranges, query_keys, ceilings, candidate_keys, query_count, candidate_count,
     rules: tl.constexpr, tile: tl.constexpr, chunk: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0).to(tl.int64)
@@ -125,7 +126,7 @@ def _scores(
     if tile_number >= 0:
         exact = _tile_scores(
             tl.load(query_rows + pair // tiles_of_query), tile_number, query_offsets, query_terms, query_factors,
-            offsets, terms, counts, squares, alive, query_ranges, query_keys, candidate_keys, query_count,
+            offsets, terms, counts, squares, alive, query_ranges, query_keys, ceilings, candidate_keys, query_count,
             candidate_count, rules, tile, chunk,
         )  # fmt: skip
         tl.store(scores + pair * tile + tl.arange(0, tile), exact)

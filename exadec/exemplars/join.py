@@ -65,6 +65,14 @@ class Allowed:
     """(N,) bool: False for candidates that no query may find"""
     query_ranges: np.ndarray
     """(Q, 2) int64: the range of candidates, begin to end, that a query may find"""
+    query_ceilings: np.ndarray | None = None
+    """(Q,) float64: a query does not find a candidate with a higher score; None for no such limit"""
+
+    @property
+    def ceilings(self) -> np.ndarray:
+        """(Q,) float64"""
+        limits = self.query_ceilings
+        return np.full(len(self.query_ranges), np.inf) if limits is None else limits
 
     @staticmethod
     def all(queries: int, candidates: int) -> "Allowed":
@@ -78,7 +86,8 @@ class Allowed:
     def take(self, numbers: np.ndarray) -> "Allowed":
         """The same for some of the queries."""
         keys = np.ascontiguousarray(self.query_keys[:, numbers])
-        return Allowed(keys, self.candidate_keys, self.alive, self.query_ranges[numbers])
+        ceilings = None if self.query_ceilings is None else self.query_ceilings[numbers]
+        return Allowed(keys, self.candidate_keys, self.alive, self.query_ranges[numbers], ceilings)
 
 
 class Ledger:
@@ -219,12 +228,13 @@ def search(
     candidate_arrays = candidates.arrays()
     dtype = screening_type(queries, candidates)
     factors = query_factors(queries, candidates.weights)
+    ceilings = allowed.ceilings
 
     def work(block: np.ndarray) -> int:
         begin, end = allowed.query_ranges[block[0]]
         search_rows(
             block, begin, end, queries.offsets, queries.terms, factors, np.empty(BLOCK, dtype), *candidate_arrays,
-            allowed.query_keys, allowed.candidate_keys, allowed.alive, found.ids, found.scores,
+            allowed.query_keys, allowed.candidate_keys, allowed.alive, ceilings, found.ids, found.scores,
         )  # fmt: skip
         return len(block)
 

@@ -78,7 +78,7 @@ def _insert(ids, scores, number, score):
 @numba.njit(nogil=True, cache=True)
 def _settle(
     sums, low, n, threshold, margin, query_offsets, query_terms, query_factors,
-    offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive, ids, scores,
+    offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive, ceilings, ids, scores,
 ):  # fmt: skip
     """Score exactly the candidates from `low` on that reach the threshold; returns the new threshold."""
     first, last = query_offsets[n], query_offsets[n + 1]
@@ -92,7 +92,10 @@ def _settle(
         if allowed:
             a, b = offsets[c], offsets[c + 1]
             dot = _dot(query_terms[first:last], query_factors[first:last], terms[a:b], counts[a:b])
-            _insert(ids[n], scores[n], candidate_ids[c], np.float64(dot) * np.float64(dot) / squares[c])
+            score = np.float64(dot) * np.float64(dot) / squares[c]
+            if score > ceilings[n]:
+                continue
+            _insert(ids[n], scores[n], candidate_ids[c], score)
             if ids[n, -1] >= 0:
                 threshold = np.float32(np.sqrt(scores[n, -1]) * margin)
     return threshold
@@ -102,7 +105,7 @@ def _settle(
 def search_rows(
     numbers, begin, end, query_offsets, query_terms, query_factors, buffer,
     offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids, longest,
-    query_keys, candidate_keys, alive, ids, scores,
+    query_keys, candidate_keys, alive, ceilings, ids, scores,
 ):  # fmt: skip
     """Fill ids[n], scores[n] for each query n of `numbers` with the best of the candidates `begin` to `end`.
 
@@ -166,7 +169,7 @@ def search_rows(
                     thresholds[q] = _settle(
                         part, low + i, numbers[q], thresholds[q], margins[q], query_offsets, query_terms, query_factors,
                         offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive,
-                        ids, scores,
+                        ceilings, ids, scores,
                     )  # fmt: skip
 
 

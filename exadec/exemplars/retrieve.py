@@ -12,10 +12,10 @@ import numpy as np
 
 from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
-from exadec.corpus.record import SPLITS
 from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
+from exadec.exemplars.calibrated import calibrate
 from exadec.exemplars.counts import open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
@@ -25,7 +25,7 @@ from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
 
 FORMAT = 2
 DEFAULT = ExemplarConfig()
-_ADDED_LATER = ("form_share",)
+_ADDED_LATER = ("form_share", "calibrated")
 """Settings that maps of earlier versions do not have. At its default, such a setting does not change a map's key."""
 
 
@@ -193,12 +193,16 @@ def _choose_for_splits(
     train = _open_instances(corpus, "train", bag.fit_counted(counts.names(), counts.counted("train")))
     pool = Pool(train, bag.weights, config, corpus)
     policy = find_policy(config)(pool)
-    facts = {}
-    for split in SPLITS:
+    facts, held_out = {}, np.zeros(0)
+    for split in ("valid", "test", "train"):
         side = train
         if split != "train":
             side = _open_instances(corpus, split, bag.take_counted(counts.counted(split)))
         choice = policy.choose(side, split, _for_split(engine, split, report))
+        if split == "valid":
+            held_out = choice.similarity
+        if split == "train" and config.calibrated and config.policy in RANKING and len(held_out):
+            choice = calibrate(choice, held_out, pool, _for_split(engine, "calibrated", report))
         if split == "train" and config.form_share > 0:
             choice, marked = _show_forms(choice, pool, engine)
             np.save(folder / f"{split}.marked.npy", marked)

@@ -59,7 +59,8 @@ class Segment:
         found, candidates = Neighbours.none(1, k), self.candidates
         if len(query.terms):
             factors = query_factors(query, candidates.weights)
-            allowed = np.zeros((0, 1), np.int64), np.zeros((0, len(candidates)), np.int64), alive
+            keys = np.zeros((0, 1), np.int64), np.zeros((0, len(candidates)), np.int64)
+            allowed = *keys, alive, np.full(1, np.inf)
             search_rows(
                 np.zeros(1, np.int64), 0, len(candidates), query.offsets, query.terms, factors,
                 np.empty(BLOCK, screening_type(query, candidates)),

@@ -17,6 +17,7 @@ from exadec.exemplars.bow import BagOfWords, Rows
 from exadec.exemplars.candidates import Candidates
 from exadec.exemplars.cluster import Blocks, join_on_cluster
 from exadec.exemplars.join import Allowed, Neighbours, search
+from support.join_cases import some_ceilings
 
 ray = pytest.importorskip("ray", reason="needs the extra `cluster`")
 
@@ -137,7 +138,7 @@ def test_equal_candidates_of_different_blocks_come_in_the_order_of_their_numbers
 
 
 @pytest.mark.usefixtures("workers")
-def test_keys_ranges_and_deleted_rows_are_respected() -> None:
+def test_keys_ranges_ceilings_and_deleted_rows_are_respected() -> None:
     rows, weights = rows_of(120)
     random = np.random.default_rng(1)
     begins, lengths = random.integers(0, 100, 120), random.integers(0, 60, 120)
@@ -146,6 +147,7 @@ def test_keys_ranges_and_deleted_rows_are_respected() -> None:
         candidate_keys=random.integers(0, 9, (2, 120)),
         alive=random.random(120) < 0.8,
         query_ranges=np.stack([begins, np.minimum(begins + lengths, 120)], axis=1),
+        query_ceilings=some_ceilings(120, random),
     )
     expected = on_one_machine(rows, rows, weights, 2, allowed)
     assert_same(join_on_cluster(rows, rows, weights, 2, allowed, Blocks(50, 23)), expected)

@@ -48,7 +48,7 @@ for k in (1, 30):
     check(rows.take(some), rows, bag, hard_rules(180, 7).take(some), k)
 new = bag.count(["tie", "tie twice twice", "unheard of", "", "w0 w1 unheard", "w39 " * 9000])
 keys, ranges = np.full((2, 6), -1), np.tile([0, 180], (6, 1))
-check(new, rows, bag, replace(hard_rules(180, 7), query_keys=keys, query_ranges=ranges), 5)
+check(new, rows, bag, replace(hard_rules(180, 7), query_keys=keys, query_ranges=ranges, query_ceilings=None), 5)
 one = np.zeros(1, np.int64)
 huge = Rows(np.array([0, 1]), one.astype(np.int32), np.array([2**30], np.int32), np.array([2**60]))
 try:

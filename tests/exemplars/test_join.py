@@ -59,7 +59,8 @@ def brute_force(
             c = weigh(candidates[j], bag)
             dot = sum(value * c.get(word, 0) for word, value in q.items())
             clash = (allowed.query_keys[:, i] == allowed.candidate_keys[:, j]).any()
-            if dot and allowed.alive[j] and not clash:
+            too_similar = dot and dot * dot / sum(v * v for v in c.values()) > allowed.ceilings[i]
+            if dot and allowed.alive[j] and not clash and not too_similar:
                 norms = sum(v * v for v in q.values()) * sum(v * v for v in c.values())
                 scored.append((-Fraction(dot**2, norms), j))
         best = sorted(scored)[:k]
@@ -247,6 +248,7 @@ def test_join_equals_brute_force_among_ties_and_huge_counts(weighting: Weighting
     numbers = np.arange(len(rows))
     barred = (allowed.query_keys[:, :, None] == allowed.candidate_keys[:, None, :]).any(axis=0) | ~allowed.alive
     barred |= (numbers < allowed.query_ranges[:, :1]) | (numbers >= allowed.query_ranges[:, 1:])
+    barred |= scores > allowed.ceilings[:, None]
     scores[barred] = 0
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     best = np.take_along_axis(scores, order, 1)

@@ -12,7 +12,7 @@ from exadec.exemplars.join import (
 
 
 def rules_for(queries: int, candidates: int, seed: int) -> Allowed:
-    """Some rules: keys that clash, candidates that nobody may find, ranges."""
+    """Some rules: keys that clash, candidates that nobody may find, ranges, scores that are too high."""
     random = np.random.default_rng(seed)
     ranges = np.sort(random.integers(0, candidates + 1, (queries, 2)), axis=1)
     ranges[random.random(queries) < 0.5] = [0, candidates]
@@ -21,7 +21,13 @@ def rules_for(queries: int, candidates: int, seed: int) -> Allowed:
         candidate_keys=random.integers(0, 4, (2, candidates)),
         alive=random.random(candidates) < 0.9,
         query_ranges=ranges,
+        query_ceilings=some_ceilings(queries, random),
     )
+
+
+def some_ceilings(queries: int, random: np.random.Generator) -> np.ndarray:
+    """None for half of the queries; limits of any order of magnitude for the others."""
+    return np.where(random.random(queries) < 0.5, np.inf, np.exp(random.uniform(-1, 20, queries)))
 
 
 def numbered(rows: Rows, allowed: Allowed, candidates: Candidates, k: int) -> Neighbours:
@@ -60,11 +66,11 @@ def hard_texts(count: int, seed: int) -> list[str]:
 
 
 def hard_rules(count: int, seed: int) -> Allowed:
-    """Groups are ranges; own keys, and keys that few share; some candidates that nobody may find."""
+    """Groups are ranges; own keys, and keys that few share; candidates nobody may find; scores that are too high."""
     random = np.random.default_rng(seed)
     borders = np.array([0, count // 3, count // 3 + 1, count // 2, count])
     ranges = np.stack([borders[:-1], borders[1:]], axis=1)[random.integers(0, 4, count)]
     ranges[: count // 2] = [0, count]
     ranges[count // 2 : count // 2 + 2] = [5, 5]  # a group without members
     keys = np.stack([np.arange(count), random.integers(0, count // 3, count)])
-    return Allowed(keys, keys, random.random(count) < 0.95, ranges)
+    return Allowed(keys, keys, random.random(count) < 0.95, ranges, some_ceilings(count, random))

@@ -35,9 +35,19 @@ class Instances:
     """(N,) int64 fingerprints"""
     groups: np.ndarray
     """(N,) int64; -1 for none"""
+    ceilings: np.ndarray | None = None
+    """(N,) float64: an instance does not find one that is more similar; None for no such limit"""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def take(self, numbers: np.ndarray) -> "Instances":
+        """Some of the instances."""
+        own, sources, targets, groups = (
+            array[numbers] for array in (self.own, self.sources, self.targets, self.groups)
+        )
+        ceilings = None if self.ceilings is None else self.ceilings[numbers]
+        return Instances(self.rows.take(numbers), own, sources, targets, groups, ceilings)
 
 
 @dataclass(frozen=True)
@@ -119,8 +129,7 @@ class Pool:
         found = self._join(side, self.by_group, self._group_ranges(side), engine, "group")
         if self.config.group == "prefer":
             rest = np.flatnonzero(found.ids[:, 0] < 0)
-            others = Instances(side.rows.take(rest), *(array[rest] for array in _arrays(side)))
-            more = self._join(others, self.in_order, np.array([0, len(self.train)]), engine, "others")
+            more = self._join(side.take(rest), self.in_order, np.array([0, len(self.train)]), engine, "others")
             found.ids[rest], found.scores[rest] = more.ids, more.scores
         return found
 
@@ -141,6 +150,8 @@ class Pool:
             candidate_keys=np.stack(candidate_keys),
             alive=np.ones(len(order), bool),
             query_ranges=np.broadcast_to(ranges, (len(side), 2)),
+            # A score is a squared cosine times the query's squared norm. What is as similar as the limit may be found.
+            query_ceilings=None if side.ceilings is None else side.ceilings**2 * side.rows.squares * (1 + 1e-6),
         )
         if engine.cluster is not None:
             found = join_on_cluster(
@@ -179,7 +190,3 @@ class Pool:
                 break
         index[wanting] = -1
         return index
-
-
-def _arrays(side: Instances) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    return side.own, side.sources, side.targets, side.groups
