@@ -232,7 +232,8 @@ def _read_numbers(words: Sequence[_Word]) -> Iterator[tuple[int, tuple[int, Fact
 
 
 def _as_key(value: Decimal) -> str:
-    return format(value, "f").rstrip("0").rstrip(".") if value % 1 else str(int(value))
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @lru_cache(maxsize=1 << 16)

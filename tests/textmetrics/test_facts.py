@@ -32,6 +32,7 @@ def found(text: str, sources: list[str] | None = None) -> list[tuple[str, str]]:
         ("one of them came first", []),
         ("one million", ["1000000"]),
         ("5.0 and 007", ["5", "7"]),
+        ("9" * 60 + " and " + "1" * 5000, ["9" * 60, "1" * 5000]),
     ],
 )
 def test_numbers(text: str, keys: list[str]) -> None:
