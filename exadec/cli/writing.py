@@ -89,6 +89,10 @@ def swap(
     seed: Annotated[
         int | None, typer.Option(help="With --study: which instances and exemplars are drawn; by default 1.")
     ] = None,
+    exemplars: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --study: swap in these texts, one per line, instead of drawn ones."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="With --study: write a page, a figure, numbers and texts.")
     ] = None,
@@ -110,19 +114,29 @@ def swap(
     if study is not None:
         if source is not None or exemplar:
             raise InputError("--study draws sources and exemplars from the corpus; leave out --source and --exemplar.")
-        _study(run, study, guidance, 1 if seed is None else seed, out, set_ or [])
+        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [])
         return
     if source is None:
         raise InputError("say what to write: --source TEXT for one swap, or --study N to count over many.")
-    if guidance is not None or seed is not None or out is not None:
-        raise InputError("--guidance, --seed and --out belong to --study; for one swap use --set search.guidance=W.")
+    if guidance is not None or seed is not None or exemplars is not None or out is not None:
+        raise InputError(
+            "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
+        )
     writer = load(run, set_ or [])
     if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
 
 
-def _study(run: Path, count: int, guidance: str | None, seed: int, out: Path | None, overrides: list[str]) -> None:
+def _study(
+    run: Path,
+    count: int,
+    guidance: str | None,
+    seed: int,
+    exemplars: Path | None,
+    out: Path | None,
+    overrides: list[str],
+) -> None:
     from exadec.api import load
     from exadec.views.swap_study import study_swaps
     from exadec.views.swap_tables import render_study, write_study
@@ -130,10 +144,11 @@ def _study(run: Path, count: int, guidance: str | None, seed: int, out: Path | N
     if seed < 0:
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)
+    texts = [] if exemplars is None else _read_exemplars(exemplars)
     writer = load(run, overrides)
     weights = weights or [writer.run.config.search.guidance]
     with Display(messages) as display:
-        found = study_swaps(writer, count, weights, seed, display.report)
+        found = study_swaps(writer, count, weights, seed, display.report, texts)
     Console().print(render_study(found))
     if len(found.cases) < count:
         say(f"The test set has only {len(found.cases):,} instances; all of them were swapped.")
@@ -141,7 +156,19 @@ def _study(run: Path, count: int, guidance: str | None, seed: int, out: Path | N
         given = [part for override in overrides for part in ("--set", override)]
         command = ["exadec", "swap", run, "--study", count, "--seed", seed, "--out", out, *given]
         command += [] if guidance is None else ["--guidance", guidance]
+        command += [] if exemplars is None else ["--exemplars", exemplars]
         say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
+
+
+def _read_exemplars(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            texts = [line.strip() for _, line in decode_lines(file, str(path)) if line.strip()]
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}.") from None
+    if not texts:
+        raise InputError(f"{path}: there is no exemplar in this file; write one per line.")
+    return texts
 
 
 def _read_weights(given: str) -> list[float]:

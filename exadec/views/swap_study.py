@@ -6,6 +6,7 @@ In: a trained model. Out: a `Study`: how often traits of the exemplars are follo
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from exadec.views.swap import groups_to_name, pick_records, refuse_without_exemp
 POOL = 20_000
 """Training targets that exemplars are drawn from: many enough for rare traits, few enough to read in seconds."""
 PLAIN = "none of these traits"
+GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Case:
     exemplar: str
     exemplar_group: str | None
     drawn_for: str
-    """The trait for which this exemplar was drawn; it may have others, too."""
+    """The trait for which this exemplar was drawn; it may have others, too. `given` for one that was not drawn."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,22 @@ class _Candidate:
 
 
 def study_swaps(
-    writer: Writer, count: int, guidances: Sequence[float], seed: int = 1, report: Report = silent
+    writer: Writer,
+    count: int,
+    guidances: Sequence[float],
+    seed: int = 1,
+    report: Report = silent,
+    exemplars: Sequence[str] = (),
 ) -> Study:
-    """Write `count` test instances, or all if there are fewer, with their own and with other exemplars, and compare."""
+    """Write `count` test instances, or all if there are fewer, with their own and with other exemplars, and compare.
+
+    The others are drawn from the training targets, unless some are given.
+    """
     refuse_without_exemplar(writer)
     if count < 1:
         raise InputError(f"a study needs at least 1 swap, but {count} were asked for.")
     corpus = open_corpus(writer.run)
-    cases = draw_cases(corpus, count, seed)
+    cases = give_cases(corpus, count, seed, exemplars) if exemplars else draw_cases(corpus, count, seed)
     named = groups_to_name(writer.run, corpus)
     texts = [_write_cases(writer, cases, named, guidance, report) for guidance in guidances]
     search = asdict(writer.run.config.search)
@@ -167,6 +177,15 @@ def draw_cases(corpus: Corpus, count: int, seed: int) -> list[Case]:
     return cases
 
 
+def give_cases(corpus: Corpus, count: int, seed: int, exemplars: Sequence[str]) -> list[Case]:
+    """Test instances, each with one of these exemplars: all are used equally often, as far as the numbers allow."""
+    records = pick_records(corpus, "test", count, np.random.default_rng(seed))
+    return [
+        Case(record.uid, record.source, record.scoring_references(), record.group, exemplar, None, GIVEN)
+        for record, exemplar in zip(records, cycle(exemplars), strict=False)
+    ]
+
+
 def list_traits(text: str) -> list[str]:
     """What a text has of the traits that are there or not, by the names to show."""
     traits = find_traits(text)
@@ -190,6 +209,8 @@ def _may_swap(record: Record, candidate: _Candidate, across_groups: bool) -> boo
 
 
 def _describe_draw(cases: Sequence[Case]) -> str:
+    if cases[0].drawn_for == GIVEN:
+        return f"{len({case.exemplar for case in cases}):,} texts that were given"
     across = sum(case.group is not None and case.group != case.exemplar_group for case in cases)
     if across == len(cases):
         return "training targets of another group"

@@ -56,6 +56,18 @@ def test_a_study_is_shown_and_written(run: Path, tmp_path: Path) -> None:
     assert "--guidance 1,0" in (tmp_path / "study" / "study.md").read_text("utf-8")
 
 
+def test_a_study_takes_exemplars_from_a_file(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("Up n9 k2\n\nn9: down k2\n", "utf-8")
+    done = exadec("swap", run, "--study", 5, "--exemplars", path, "--out", tmp_path / "study")
+    assert done.returncode == 0, done.stderr
+    assert "2 texts that were given" in " ".join(done.stdout.split())
+    assert f"--exemplars {path}" in (tmp_path / "study" / "study.md").read_text("utf-8")
+    path.write_text(" \n", "utf-8")
+    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", path), "there is no exemplar in this file")
+    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "No such file or directory")
+
+
 def test_a_study_uses_the_search_settings_and_the_whole_test_set_at_most(run: Path) -> None:
     overrides = ["--set", "search.guidance=0.5", "--set", "search.beam_size=1", "--set", "search.max_length=2"]
     done = exadec("swap", run, "--study", 500, *overrides)

@@ -12,7 +12,7 @@ from exadec.errors import InputError
 from exadec.textmetrics import leak, manner, support
 from exadec.training.checkpoint import open_corpus
 from exadec.views.manner import Column
-from exadec.views.swap_study import PLAIN, draw_cases, find_worst, list_traits, study_swaps
+from exadec.views.swap_study import PLAIN, draw_cases, find_worst, give_cases, list_traits, study_swaps
 from support.swaps import CASES, EXEMPLARS, GUIDED_TEXTS, SOURCES, make_study
 from support.toys import config_for, write_splits
 
@@ -51,6 +51,14 @@ def test_without_groups_any_other_target_will_do(tmp_path: Path, groups: str) ->
     cases = draw_cases(make_corpus(tmp_path, groups, {PLAIN: 10, "colon": 10}), 8, seed=1)
     assert len(cases) == 8
     assert not any(case.exemplar in case.references for case in cases)
+
+
+def test_given_exemplars_are_used_in_turn(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path, "ab", {PLAIN: 20})
+    cases = give_cases(corpus, 7, 1, ["One: two", "Three?", "four"])
+    assert [case.exemplar for case in cases] == ["One: two", "Three?", "four", "One: two", "Three?", "four", "One: two"]
+    assert {(case.drawn_for, case.exemplar_group) for case in cases} == {("given", None)}
+    assert len({case.uid for case in cases}) == 7
 
 
 def test_too_few_targets_are_an_error(tmp_path: Path) -> None:
