@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from exadec.model.adaptive import Extension
+from exadec.model.backends.reference import REFERENCE, Backend
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,11 @@ class Memory:
     """The exemplars, where they have an attention of their own."""
 
 
-def attend(query: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """softmax over M of queryᵀ·key, unscaled: (B, T, D), (B, M, D), (B, M) -> (B, T, M)."""
-    scores = torch.bmm(query, keys.transpose(1, 2)).masked_fill(~mask[:, None], -torch.inf)  # (B, T, M)
-    return torch.softmax(scores, dim=2)
+def attend(
+    query: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor, backend: Backend = REFERENCE
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax over M of queryᵀ·key, unscaled: (B, T, D), (B, M, D), (B, M) -> (B, T, M), to copy and to average by."""
+    return backend.attention(torch.bmm(query, keys.transpose(1, 2)), mask)
 
 
 class AttentionLayer(nn.Module):
@@ -70,16 +72,16 @@ class AttentionLayer(nn.Module):
         self.outputs, self.linear = outputs, linear
 
     def forward(
-        self, h: torch.Tensor, memory: Memory, lam: torch.Tensor | None = None
+        self, h: torch.Tensor, memory: Memory, lam: torch.Tensor | None = None, backend: Backend = REFERENCE
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(B, T, D) -> attentional vectors (B, T, outputs), contexts (B, T, C), weights (B, T, M)."""
-        weights = attend(h, memory.keys, memory.mask)  # (B, T, M)
-        context = torch.bmm(weights.to(memory.values.dtype), memory.values)  # (B, T, C)
+        weights, shares = attend(h, memory.keys, memory.mask, backend)  # (B, T, M)
+        context = torch.bmm(shares, memory.values)  # (B, T, C)
         parts = [context, h]
         if memory.exemplars is not None:
             shown = memory.exemplars
-            chosen = attend(h, shown.keys, shown.mask)  # (B, T, k·Z)
-            parts.append(torch.bmm(chosen.to(shown.values.dtype), shown.values))
+            _, chosen = attend(h, shown.keys, shown.mask, backend)  # (B, T, k·Z)
+            parts.append(torch.bmm(chosen, shown.values))
         joined = torch.cat(parts, dim=2)
         if self.extension is not None:
             assert lam is not None

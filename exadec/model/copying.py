@@ -71,4 +71,4 @@ class SeparateCopy(nn.Module):
     def forward(self, attentional: torch.Tensor, h: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, T, ·) -> the gate's logit (B, T) and copy weights (B, T, M)."""
         assert memory.copy_keys is not None
-        return self.gate(attentional).squeeze(2), attend(h, memory.copy_keys, memory.mask)
+        return self.gate(attentional).squeeze(2), attend(h, memory.copy_keys, memory.mask)[0]

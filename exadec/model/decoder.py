@@ -98,11 +98,6 @@ class Decoder(nn.Module):
         copy_keys = self.copy.key(values) if isinstance(self.copy, SeparateCopy) else None
         return Memory(values, self.attention.key(values), copy_keys, mask, ids, extended, other_case, exemplars)
 
-    def remember_exemplars(self, values: torch.Tensor, mask: torch.Tensor) -> Positions:
-        """Project the exemplars' positions, for an attention of their own."""
-        assert self.attention.exemplar_key is not None
-        return Positions(values, self.attention.exemplar_key(values), mask)
-
     def start(self, memory: Memory, recurrent: State, lam: torch.Tensor | None) -> DecoderState:
         """The state before the first word; the initial attentional vector is zero."""
         attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.outputs)
@@ -122,7 +117,7 @@ class Decoder(nn.Module):
 
         def attend(state: DecoderState) -> Steps:
             hidden = recurrence(state.recurrent)  # (B, T, D)
-            return self._steps(self.attention(hidden, state.memory, lam), hidden, inputs)
+            return self._steps(self.attention(hidden, state.memory, lam, backend), hidden, inputs)
 
         return attend
 

@@ -4,21 +4,22 @@ In: a `Batch`. Out: log-probabilities of its targets, or a `DecoderState` to sea
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from exadec.config import ModelConfig
-from exadec.corpus.vocabulary import NONE, PAD, UNK
+from exadec.corpus.vocabulary import NONE, UNK
 from exadec.loading.batch import Batch
 from exadec.model.adaptive import Coefficients
-from exadec.model.attention import Memory
+from exadec.model.attention import Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import CELLS
 from exadec.model.copying import Mixture
-from exadec.model.decoder import Decoder, DecoderState, Steps
+from exadec.model.decoder import Decoder, DecoderState
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
 
@@ -91,21 +92,21 @@ class Seq2seq(nn.Module):
         texts = (batch.source, self._exemplar_ids(batch), batch.target_input)
         source, exemplar, target = self._embed(texts, self.backend)
 
-        def read_exemplar() -> tuple[torch.Tensor | None, torch.Tensor | None, Callable[[DecoderState], Steps]]:
-            lam, positions = self._read_exemplar(exemplar, batch, self.backend)
-            return lam, positions, self.decoder.unroll(target, lam, self.backend)
+        def read_exemplar() -> tuple[Any, ...]:
+            lam, *read = self._read_exemplar(exemplar, batch, self.backend)
+            return self.decoder.unroll(target, lam, self.backend), lam, *read
 
-        (lam, exemplar_positions, unrolled), encoded = self.backend.overlap(
+        (unrolled, *read), encoded = self.backend.overlap(
             read_exemplar, lambda: self.encoder(source, batch.source_lengths, self.backend)
         )
-        state = self._start(batch, encoded, lam, exemplar_positions)
+        state = self._start(batch, encoded, *read)
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
     def encode(self, batch: Batch) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
         source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), REFERENCE)
-        lam, exemplar_positions = self._read_exemplar(exemplar, batch, REFERENCE)
-        return self._start(batch, self.encoder(source, batch.source_lengths), lam, exemplar_positions)
+        read = self._read_exemplar(exemplar, batch, REFERENCE)
+        return self._start(batch, self.encoder(source, batch.source_lengths), *read)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""
@@ -143,15 +144,11 @@ class Seq2seq(nn.Module):
             in_source = (target[:, :, None] == batch.source[:, None]).any(2)  # (B, T)
             can_be_written = shown[:, None] | in_source | (target < len(self.embedding.weight))
             target = torch.where(can_be_written, target, UNK)
-        shown = shown.repeat_interleave(len(batch.exemplar) // batch.size)  # (B·k,)
-        nothing = torch.full_like(batch.exemplar, PAD)
-        nothing[:, 0] = NONE
-        return replace(
-            batch,
-            exemplar=torch.where(shown[:, None], batch.exemplar, nothing),
-            exemplar_lengths=torch.where(shown, batch.exemplar_lengths, 1),
-            target_output=target,
-        )
+        ids, lengths = (part.unflatten(0, (batch.size, -1)) for part in (batch.exemplar, batch.exemplar_lengths))
+        first = torch.where(shown[:, None, None], ids[:, :, :1], NONE)
+        exemplar = torch.cat([first, ids[:, :, 1:]], dim=2)  # words beyond its length are never read
+        lengths = torch.where(shown[:, None], lengths, 1)
+        return replace(batch, exemplar=exemplar.flatten(0, 1), exemplar_lengths=lengths.flatten(), target_output=target)
 
     def _start(
         self,
@@ -159,31 +156,41 @@ class Seq2seq(nn.Module):
         encoded: tuple[torch.Tensor, torch.Tensor],
         lam: torch.Tensor | None,
         exemplar_positions: torch.Tensor | None,
+        exemplar_keys: torch.Tensor | None,
     ) -> DecoderState:
         """The decoder's initial state: tanh layers over the encoder's final states (B, 2D), and the memory."""
         positions, last = encoded
-        memory = self._remember(batch, positions, exemplar_positions)
+        memory = self._remember(batch, positions, exemplar_positions, exemplar_keys)
         last = self.bridge_dropout(last)
         recurrent = tuple(torch.tanh(self.get_submodule(name)(last)) for name in self.bridges)  # (B, D) each
         return self.decoder.start(memory, recurrent, lam)
 
     def _read_exemplar(
         self, embedded: torch.Tensor, batch: Batch, backend: Backend
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """λ (B, groups, R) if the model adapts, and the exemplars' positions (B, k·Z, A) if it reads exemplars."""
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+        """λ (B, groups, R) if the model adapts; the exemplars' positions (B, k·Z, A) if it reads exemplars, and their
+        keys (B, k·Z, D) if they have an attention of their own."""
         if self.exemplar_encoder is None:
-            return None, None
+            return None, None, None
         positions, a = self.exemplar_encoder(embedded, batch.exemplar_lengths, backend)  # (B·k, Z, A), (B·k, A)
         side_by_side = positions.flatten(0, 1).unflatten(0, (batch.size, -1))  # (B, k·Z, A)
         if self.coefficients is None:
-            return None, side_by_side
+            return None, side_by_side, None
         a = self.exemplar_dropout(a)
         if self.exemplar_layer is not None:
             a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
         lam = self.coefficients(a)  # (B·k, groups, R)
-        return lam.unflatten(0, (batch.size, -1)).mean(1), side_by_side
+        key = self.decoder.attention.exemplar_key
+        keys = None if key is None else key(side_by_side)
+        return lam.unflatten(0, (batch.size, -1)).mean(1), side_by_side, keys
 
-    def _remember(self, batch: Batch, positions: torch.Tensor, exemplar_positions: torch.Tensor | None) -> Memory:
+    def _remember(
+        self,
+        batch: Batch,
+        positions: torch.Tensor,
+        exemplar_positions: torch.Tensor | None,
+        exemplar_keys: torch.Tensor | None,
+    ) -> Memory:
         """One memory, under one softmax: the source, followed by the exemplar with AttExp."""
         extended = len(self.embedding.weight) + batch.unknown.shape[1]
         values, mask, ids = positions, _mask(batch.source_lengths, batch.source.shape[1]), batch.source
@@ -194,8 +201,8 @@ class Seq2seq(nn.Module):
                 values = torch.cat([values, self.exemplar_values(exemplar_positions)], dim=1)  # (B, S + k·Z, 2D)
                 mask = torch.cat([mask, shown], dim=1)
                 ids = torch.cat([ids, batch.exemplar.view(batch.size, -1)], dim=1)
-            if self.config.has_exemplar_context:
-                exemplars = self.decoder.remember_exemplars(exemplar_positions, shown)
+            if exemplar_keys is not None:
+                exemplars = Positions(exemplar_positions, exemplar_keys, shown)
         return self.decoder.remember(values, mask, ids, extended, self._change_case(ids), exemplars)
 
     def _change_case(self, ids: torch.Tensor) -> torch.Tensor | None:

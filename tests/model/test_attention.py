@@ -16,7 +16,7 @@ def test_attention_is_luongs_general_score() -> None:
     for b, t in itertools.product(range(2), range(3)):
         scores = torch.stack([query[b, t] @ keys[b, s] for s in range(5) if mask[b, s]])
         expected[b, t, : len(scores)] = scores.exp() / scores.exp().sum()
-    torch.testing.assert_close(attend(query, keys, mask), expected)
+    torch.testing.assert_close(attend(query, keys, mask)[0], expected)
 
 
 def test_exemplars_have_an_attention_of_their_own() -> None:
@@ -29,7 +29,7 @@ def test_exemplars_have_an_attention_of_their_own() -> None:
     memory = Memory(values, layer.key(values), None, mask, torch.zeros(2, 5, dtype=torch.int64), 9)
     exemplars = Positions(shown, layer.exemplar_key(shown), shown_mask)
     attentional, context, weights = layer(h, replace(memory, exemplars=exemplars))
-    torch.testing.assert_close(weights, attend(h, memory.keys, mask))
+    torch.testing.assert_close(weights, attend(h, memory.keys, mask)[0])
     for b, t in itertools.product(range(2), range(3)):
         words = [z for z in range(7) if shown_mask[b, z]]
         scores = torch.stack([h[b, t] @ layer.exemplar_key.weight @ shown[b, z] for z in words]).exp()

@@ -70,7 +70,7 @@ def test_coefficients_reach_the_cell_the_attentional_layer_and_the_copy_gate() -
     h, _ = decoder.cell.step(decoder.cell.project(extended, None)[:, 0], state.recurrent, None)
     mixture, after = decoder.step(state, batch.target_input[:, 0])
     torch.testing.assert_close(after.recurrent[0], h)
-    weights = attend(h[:, None], state.memory.keys, state.memory.mask)
+    weights, _ = attend(h[:, None], state.memory.keys, state.memory.mask)
     context = weights @ state.memory.values
     joined = decoder.attention.extension(torch.cat([context, h[:, None]], dim=2), lam)
     torch.testing.assert_close(after.attentional, torch.tanh(decoder.attention.combine(joined))[:, 0])

@@ -160,3 +160,21 @@ def mixture_and_gradients(backend: Backend = REFERENCE, device: str = "cpu", cas
     scale = torch.linspace(-1, 2, steps).to(device)
     found = [mixed, *torch.autograd.grad((mixed * scale).sum(), leaves)]
     return [tensor.detach().cpu() for tensor in found]
+
+
+def attention_and_gradients(
+    backend: Backend = REFERENCE, device: str = "cpu", dtype: torch.dtype = torch.float32, used: str = "both"
+) -> list[torch.Tensor]:
+    """Both kinds of weights over texts of different lengths, and the scores' gradient where one or both are used."""
+    torch.manual_seed(0)
+    scores = (4 * torch.randn(3, 5, 11)).to(device, dtype).requires_grad_()
+    mask = torch.arange(11, device=device) < torch.tensor([11, 1, 6], device=device)[:, None]
+    both = backend.attention(scores, mask)
+    factors = torch.randn(2, 3, 5, 11).to(device)
+    parts = [
+        (weights.float() * factor).sum()
+        for name, weights, factor in zip(("copied", "averaged"), both, factors, strict=True)
+        if used in (name, "both")
+    ]
+    gradient = torch.autograd.grad(torch.stack(parts).sum(), scores)[0]
+    return [tensor.detach().cpu().double() for tensor in (*both, gradient)]

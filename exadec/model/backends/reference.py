@@ -83,6 +83,14 @@ class Backend:
 
         return run
 
+    def attention(self, scores: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """softmax over the last dimension where the mask is true, and 0 elsewhere: (B, T, M), (B, M) -> (B, T, M).
+
+        Twice: as exact as softmaxes are, to copy by, and in the dtype of the scores, to average by.
+        """
+        weights = torch.softmax(scores.masked_fill(~mask[:, None], -torch.inf), dim=2)
+        return weights, weights.to(scores.dtype)
+
     def log_probability(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
     ) -> torch.Tensor:

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from exadec.corpus.vocabulary import PAD
-from support.backend_runs import GROUPS, largest_error, losses, lstm_errors, mixture_and_gradients, plain_errors
+from support.backend_runs import (
+    GROUPS,
+    attention_and_gradients,
+    largest_error,
+    losses,
+    lstm_errors,
+    mixture_and_gradients,
+    plain_errors,
+)
 from support.interpreter import interpret_kernels
 
 LSTM = """
@@ -105,6 +113,32 @@ def test_mixture_on_a_gpu_equals_the_cpu(cased: bool) -> None:
     ours = mixture_and_gradients(TritonBackend(torch.device("cuda")), "cuda", cased)
     for found, exact in zip(ours, mixture_and_gradients(cased=cased), strict=True):
         torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5)
+
+
+ATTENTION = """
+import torch
+from support.backend_runs import attention_and_gradients, largest_error
+from exadec.model.backends.triton import TritonBackend
+backend = TritonBackend(torch.device("cpu"))
+cases = [{"used": used} for used in ("copied", "averaged", "both")]
+print(max(largest_error(attention_and_gradients(backend, **c), attention_and_gradients(**c)) for c in cases))
+"""
+
+
+def test_attention_is_right_when_triton_interprets_the_kernels() -> None:
+    assert float(interpret_kernels(ATTENTION)) < 1e-6
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("used", ["copied", "averaged", "both"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_on_a_gpu_equals_the_cpu(dtype: torch.dtype, used: str) -> None:
+    from exadec.model.backends.triton import TritonBackend
+
+    ours = attention_and_gradients(TritonBackend(torch.device("cuda")), "cuda", dtype, used)
+    exact = attention_and_gradients(used=used)
+    assert largest_error(ours, exact) < (1e-5 if dtype == torch.float32 else 0.02)
 
 
 LOOKUP = """

@@ -11,6 +11,7 @@ from exadec.model.adaptive import FactoredLinear, RecurrentCell
 from exadec.model.backends import streams
 from exadec.model.backends.reference import Backend, One, Other, Unrolled
 from exadec.model.backends.softmax import autocast_dtype, chunked_log_probability
+from exadec.model.backends.triton.attention import MaskedSoftmax
 from exadec.model.backends.triton.lookup import Lookup
 from exadec.model.backends.triton.lstm import AdaptiveLstm, PlainLstms
 from exadec.model.backends.triton.mixture import MixTargets
@@ -54,6 +55,10 @@ class TritonBackend(Backend):
         assert lam is not None
         projected, dtype = cell.project(x, lam), autocast_dtype(x)
         return lambda state: AdaptiveLstm.apply(projected, *state, P.V, P.U, lam, dtype)
+
+    def attention(self, scores: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        weights, rounded = MaskedSoftmax.apply(scores, mask)
+        return weights, rounded
 
     def log_probability(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor
