@@ -180,7 +180,7 @@ class ModelConfig:
     per_gate_coefficients: bool = False
     """Give each gate its own λ instead of one for the whole cell."""
     coefficient_norm: float | None = None
-    """‖λ‖; empty means √D, as in the appendix. With `residual` weights λ has no fixed norm."""
+    """‖λ‖; empty means √D, as in the appendix, and 0 no fixed norm. With `residual` weights λ never has one."""
     exemplars_read: int = 1
     """k: how many of the nearest exemplars the model reads; their λ are averaged. `exemplars.neighbours` must be at
     least k. An exemplar that is given, or that a policy other than `nearest` and `oracle` chooses, is read k times."""
@@ -230,9 +230,9 @@ class ModelConfig:
                 rate = getattr(self, item.name)
                 require(0.0 <= rate < 1.0, f"model.{item.name}", "at least 0 and below 1", rate)
         require(
-            self.coefficient_norm is None or self.coefficient_norm > 0,
+            self.coefficient_norm is None or self.coefficient_norm >= 0,
             "model.coefficient_norm",
-            "empty or above 0",
+            "empty or at least 0",
             self.coefficient_norm,
         )
         if self.freeze_embeddings and self.glove is None:

@@ -16,14 +16,14 @@ class Coefficients(nn.Module):
     """λ = C·a (equation 11), scaled to a fixed norm, √D in the paper (appendix A.1).
 
     With a = 0 there is no direction to scale. Then all λᵢ are equal, with the same norm: a plain decoder U·Vᵀ.
-    Without a norm C starts at zero, and so does λ.
+    Without a norm λ is C·a as it is; it may start at zero.
     """
 
-    def __init__(self, encoding: int, rank: int, groups: int, norm: float | None):
+    def __init__(self, encoding: int, rank: int, groups: int, norm: float | None, start_at_zero: bool = False):
         super().__init__()
         self.rank, self.groups, self.norm = rank, groups, norm
         self.C = nn.Parameter(torch.zeros(groups * rank, encoding))
-        if norm is not None:
+        if not start_at_zero:
             nn.init.xavier_uniform_(self.C)
 
     def forward(self, a: torch.Tensor) -> torch.Tensor:  # (B, A) -> (B, groups, R)

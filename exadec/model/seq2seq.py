@@ -70,9 +70,11 @@ class Seq2seq(nn.Module):
             if config.exemplar_layer:
                 self.exemplar_layer = nn.Linear(encoding, encoding)
             groups = CELLS[config.cell].gates if config.per_gate_coefficients else 1
-            norm = config.coefficient_norm or math.sqrt(hidden)
+            residual, norm = config.weights == "residual", config.coefficient_norm
+            if norm is None:
+                norm = math.sqrt(hidden)
             self.coefficients = Coefficients(
-                encoding, config.coefficient_rank, groups, None if config.weights == "residual" else norm
+                encoding, config.coefficient_rank, groups, None if residual else norm or None, start_at_zero=residual
             )
         if config.attend_exemplar:
             self.exemplar_values = nn.Linear(encoding, 2 * hidden)

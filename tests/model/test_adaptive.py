@@ -130,10 +130,11 @@ def test_extended_input_makes_an_ordinary_layer_adaptive() -> None:
         torch.testing.assert_close(found[i, t], built @ x[i, t] + to_bias @ lam[i, 0])
 
 
-def test_coefficients_without_a_norm_are_c_times_a_and_start_at_zero() -> None:
-    coefficients = Coefficients(encoding=7, rank=9, groups=2, norm=None)
+@pytest.mark.parametrize("start_at_zero", [False, True])
+def test_coefficients_without_a_norm_are_c_times_a_and_may_start_at_zero(start_at_zero: bool) -> None:
+    coefficients = Coefficients(encoding=7, rank=9, groups=2, norm=None, start_at_zero=start_at_zero)
     a = torch.randn(B, 7)
-    assert (coefficients(a) == 0).all()
+    assert (coefficients(a) == 0).all() == start_at_zero
     torch.nn.init.normal_(coefficients.C)
     torch.testing.assert_close(coefficients(a).flatten(1), a @ coefficients.C.T)
 

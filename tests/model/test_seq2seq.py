@@ -136,6 +136,15 @@ def test_residual_training_starts_from_a_plain_decoder() -> None:
     assert model.coefficients.C.grad.abs().max() > 0
 
 
+@pytest.mark.parametrize(("norm", "expected"), [(None, 6**0.5), (2.5, 2.5)])
+def test_coefficients_have_the_norm_that_is_set(norm: float | None, expected: float) -> None:
+    model, free = build_small_model(coefficient_norm=norm), build_small_model(coefficient_norm=0)
+    batch = batch_for(model.config, 5)
+    norms, others = (one.exemplar_coefficients(batch).norm(dim=2) for one in (model, free))
+    torch.testing.assert_close(norms, torch.full_like(norms, expected))
+    assert others.std() > 0.01
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_options_for_exemplars_leave_the_plain_baseline_alone(variant: str) -> None:
     """`--variant seq2seq` of any configuration has the parameters of the paper's baseline."""
