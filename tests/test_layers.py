@@ -62,6 +62,7 @@ TESTED_IN = {
 """Module without a test file of its own name -> the file that tests it."""
 
 OF_NO_MODULE = {
+    "benchmarks/test_tables_page.py": "the page on real text",
     "benchmarks/test_training.py": "the programs that measure training",
     "cli/test_cli.py": "every verb once",
     "model/backends/test_equivalence.py": "all backends compute the same",

@@ -84,6 +84,8 @@ class Result:
     """Of each instance's exemplar, in per cent, see `pack`; empty for a model that reads none."""
     surprise: dict[str, float]
     """-log p per target piece in nats, for each split."""
+    pieces: dict[str, float]
+    """Mean number of pieces of a target, for each split; end symbols included."""
     parameters: int
     """Trainable parameters."""
     best_epoch: float
@@ -175,6 +177,7 @@ class Measuring:
                 instances=len(outputs),
                 references=hash_value([[output.uid, *output.references] for output in outputs]),
                 surprise=surprise,
+                pieces={split: round(float(corpus.targets(split).lengths.mean()) + 1, 4) for split in surprise},
                 parameters=count_parameters(model)["all"],
                 best_epoch=best.epoch,
                 best_score=best.value,

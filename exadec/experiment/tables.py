@@ -40,8 +40,9 @@ class Filled:
         values = [result.scores[metric].value for result in self.results if metric in result.scores]
         return fmean(values) if values else None
 
-    def surprise(self, split: str) -> float | None:
-        return fmean(result.surprise[split] for result in self.results) if self.results else None
+    def surprises(self, split: str) -> list[float]:
+        """-log p of a text in nats, for each seed. Unlike that of a piece, it compares between segmentations."""
+        return [result.surprise[split] * result.pieces[split] for result in self.results]
 
 
 def write_tables(plan: Plan, title: str, command: str) -> Path:
@@ -189,7 +190,7 @@ def _find_best(plan: Plan, metrics: Sequence[str], filled: Sequence[Filled]) -> 
                 known = {number: value for number, value in values.items() if value is not None}
                 best[metric] |= _find_extreme(known, max)
         for split in ("valid", "test"):
-            surprises = {number: filled[number].surprise(split) or 0.0 for number in numbers}
+            surprises = {number: fmean(filled[number].surprises(split)) for number in numbers}
             best[split] |= _find_extreme(surprises, min)
     return best
 
@@ -215,7 +216,7 @@ def _mean_cell(one: Filled, metric: str) -> str:
 
 
 def _surprise_cell(one: Filled, split: str) -> str:
-    return _with_spread([result.surprise[split] for result in one.results], 3)
+    return _with_spread(one.surprises(split), 2)
 
 
 def _with_spread(values: Sequence[float], digits: int) -> str:
@@ -254,7 +255,7 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
         "## How to read this",
         "",
         "- Scores and −log p are means over seeds ± the standard deviation over seeds.",  # noqa: RUF001
-        "- −log p is in nats per target piece, end symbols included; compare it on the same corpus only.",  # noqa: RUF001
+        "- −log p is in nats per target text. It compares only between corpora with the same texts.",  # noqa: RUF001
         "- Bold: the best mean on its corpus.",
         f"- *Against baseline* is the difference of means with a 95% bootstrap interval ({RESAMPLES:,} resamples). It "
         "covers which test instances were drawn (paired, on means over seeds) and which seeds were (for each model by "

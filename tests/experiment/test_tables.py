@@ -131,8 +131,8 @@ def test_low_surprise_is_best(plan: Plan) -> None:
         result = made_up_result(trial, [1.0] * 40)
         write_result(Path(plan.results), trial.file_name, replace(result, surprise={"valid": 1.0, "test": 9.0}))
     page = write_tables(plan, "Title", "command")
-    assert cells(page, "Seq2seq")[4:6] == ["**1.000 ± 0.000**", "9.000 ± 0.000"]
-    assert cells(page, "AdaDec")[4:6] == ["2.000 ± 0.000", "**2.500 ± 0.000**"]
+    assert cells(page, "Seq2seq")[4:6] == ["**10.00 ± 0.00**", "72.00 ± 0.00"]  # 10 and 8 pieces a text
+    assert cells(page, "AdaDec")[4:6] == ["20.00 ± 0.00", "**20.00 ± 0.00**"]
 
 
 def test_no_results_are_an_error(plan: Plan) -> None:

@@ -66,6 +66,7 @@ def made_up_result(trial: Trial, values: list[float], **changes: Any) -> Result:
         "per_instance": {"texts": pack(values), "exemplars": pack([value / 2 for value in values])},
         "similarities": pack([100 * n / len(values) for n in range(len(values))]),
         "surprise": {"valid": 2.0, "test": 2.5},
+        "pieces": {"valid": 10.0, "test": 8.0},
         "parameters": 1234,
         "best_epoch": 1.0,
         "best_score": 30.0,

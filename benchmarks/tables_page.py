@@ -1,0 +1,168 @@
+"""Writes docs/results/tables.md: what the tables on real text show.
+
+In: result files of the plans in configs/plans, numbers of swap studies, step times. Out: the page.
+
+    python benchmarks/tables_page.py
+
+What was not run yet is shown as such.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from exadec.experiment.plan import Plan, load_plan
+from exadec.experiment.results import read_results
+from exadec.experiment.tables import Filled, fill_rows, find_difference
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+STUDIES = RESULTS / "tables" / "swaps"
+NOT_YET = "not yet"
+PLANS = ("news", "headlines", "data_to_text", "elife", "ablations")
+FOLLOWED = {
+    "follows_title_case": ("Title Case", 80),
+    "follows_colon": ("colon", 49),
+    "follows_tail": ("dash or bar", 44),
+    "follows_long": ("more than 12 words", 50),
+}
+"""What the outputs should have where their exemplar has it: name, and the least that we ask, in per cent."""
+SWAPPED = ("Title Case", "colon", "quotation marks", "question mark")
+
+
+@dataclass(frozen=True)
+class Against:
+    """A comparison of the preset `exadec` with Seq2seq in one table of a plan."""
+
+    what: str
+    plan: str
+    table: str
+    corpus: str
+    must: str
+
+
+COMPARISONS = (
+    Against("news, same outlet", "news", "outlet", "news-case", "at least +0.4, interval above 0"),
+    Against("news, told the outlet", "news", "told", "told-case", "not below"),
+    Against("news, exemplars from anywhere", "news", "plain", "news-case", "not below by more than 0.1"),
+    Against("Debian synopses", "headlines", "debian", "debian-case", "not below by more than 0.1"),
+    Against("Reuters headlines", "headlines", "reuters", "reuters", "not below by more than 0.1"),
+    Against("eLife statements", "elife", "elife", "elife-case", "not below by more than 0.1"),
+    Against("films", "data_to_text", "movies", "movies", "one of these two above, interval above 0"),
+    Against("restaurants (E2E)", "data_to_text", "e2e", "e2e", "one of these two above, interval above 0"),
+)
+
+
+class Tables:
+    """The plans and their results, read once."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, Plan] = {name: load_plan(ROOT / "configs" / "plans" / f"{name}.yaml") for name in PLANS}
+        self.results = {name: read_results(ROOT / plan.results) for name, plan in self.plans.items()}
+
+    def rows(self, plan: str, table: str) -> list[Filled]:
+        return fill_rows(self.plans[plan], self.plans[plan].tables[table], self.results[plan])
+
+    def ours(self, against: Against) -> Filled:
+        """The row of the preset."""
+        return next(
+            one
+            for one in self.rows(against.plan, against.table)
+            if (one.row.corpus, one.row.preset, one.row.variant) == (against.corpus, "exadec", "adadec")
+        )
+
+    def minutes(self, plan: str) -> float:
+        """Of all runs on the device, decoding included."""
+        return sum(result.seconds["whole"] for result in self.results[plan].values()) / 60
+
+
+def compare(tables: Tables) -> Iterable[list[str]]:
+    """A row for each comparison with Seq2seq."""
+    for against in COMPARISONS:
+        plan = tables.plans[against.plan]
+        filled, ours = tables.rows(against.plan, against.table), tables.ours(against)
+        table = plan.tables[against.table]
+        main = find_difference(ours, filled, table, plan.main)
+        seq2seq = next(one for one in filled if one.row.variant == "seq2seq" and one.row.preset == "paper")
+        surprise = NOT_YET
+        if ours.results and seq2seq.results:
+            surprise = f"{fmean(ours.surprises('test')) - fmean(seq2seq.surprises('test')):+.2f}"
+        found = NOT_YET if main is None else f"{main.value:+.2f} ({main.low:.2f} to {main.high:.2f})"
+        name = {"bleu": "BLEU"}.get(plan.main, "ROUGE-L")
+        seeds = f"{len(ours.results)} of {ours.wanted}"
+        yield [against.what, name, found.replace("-", "−"), against.must, surprise.replace("-", "−"), seeds]  # noqa: RUF001
+
+
+def follow(tables: Tables) -> Iterable[list[str]]:
+    """A row for each trait that outputs should share with their exemplars."""
+    ours = tables.ours(COMPARISONS[0])
+    seq2seq = next(one for one in tables.rows("news", "outlet") if one.row.variant == "seq2seq")
+    for metric, (name, must) in FOLLOWED.items():
+        values = [one.mean(metric) for one in (ours, seq2seq)]
+        yield [name, *(NOT_YET if value is None else f"{value:.1f}%" for value in values), f"{must}%"]
+
+
+def read_studies() -> Iterable[tuple[str, dict[str, Any]]]:
+    for path in sorted(STUDIES.glob("*.json")):
+        yield path.stem, json.loads(path.read_text("utf-8"))
+
+
+def swap(study: dict[str, Any]) -> Iterable[list[str]]:
+    """A row for each strength of guidance."""
+    for one in study["strengths"]:
+        traits, measures = one["swapped"]["traits"], one["swapped"]["measures"]
+        rates = (traits[name]["if_exemplar_has"] for name in SWAPPED)
+        followed = (NOT_YET if rate is None else f"{rate['value']:.0f}%" for rate in rates)
+        numbers = (measures["Leak"]["value"], measures["Support"]["value"], one["kept"]["value"])
+        yield [f"{one['guidance']:g}", *followed, *(f"{number:.1f}%" for number in numbers)]
+
+
+def render(columns: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def write_page(tables: Tables) -> str:
+    steps = json.loads((RESULTS / "preset" / "steps.json").read_text("utf-8"))["rows"]
+    ratios = [f"{row['ratio']:.2f}" for row in steps if row["model"] == "exadec"]
+    costs = [
+        [f"`configs/plans/{name}.yaml`", str(len(tables.results[name])), f"{tables.minutes(name):.0f}"]
+        for name in tables.plans
+    ]
+    parts = [
+        "# Does the exemplar pay on real text?",
+        "Made by `python benchmarks/tables_page.py` from result files; do not edit. Every result comes from a plan: "
+        "`exadec experiment PLAN` makes what is missing and the plan's own tables, which also have the paper's four "
+        "models. Scores are means over seeds; intervals are 95%, over test instances and, from two seeds on, over "
+        "seeds ([how](../experiments.md#what-the-interval-covers)).",
+        "## The preset `exadec` against Seq2seq",
+        render(["data", "score", "difference", "asked for", "−log p a text", "seeds"], compare(tables)),  # noqa: RUF001
+        "## News, same outlet: manner",
+        "How often the output has a trait where its exemplar has it.",
+        render(["trait", "exadec", "Seq2seq, which does not see it", "asked for"], follow(tables)),
+        "## Swapped exemplars",
+        "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "
+        "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)).",
+    ]
+    for name, study in read_studies():
+        columns = ["guidance", *(f"{trait} followed" for trait in SWAPPED), "leak", "support", "recall kept"]
+        parts += [f"### {name.replace('_', ' ')}: {study['settings']['exemplars']}", render(columns, swap(study))]
+    parts += [
+        "" if list(read_studies()) else NOT_YET.capitalize() + ".",
+        "## Time",
+        f"A training step of the preset takes {' (batch 64) and '.join(ratios)} (batch 512) of Seq2seq's on one H200 "
+        "(`python benchmarks/preset.py`); asked for: 1.15.",
+        render(["plan", "results", "minutes on one H200, decoding included"], costs),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def main() -> None:
+    (RESULTS / "tables.md").write_text(write_page(Tables()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

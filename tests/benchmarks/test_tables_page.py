@@ -1,0 +1,61 @@
+"""The page on real text: its rows are those of the plans, and its numbers those of the result files."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))  # programs, not a package
+
+import tables_page
+
+from exadec.experiment.plan import make_trial
+from exadec.experiment.results import write_result
+from exadec.views.swap_tables import study_to_json
+from support.plans import made_up_result
+from support.swaps import make_study
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Made-up results of Seq2seq and the preset on news, same outlet, for two of three seeds."""
+    plan = tables_page.Tables().plans["news"]
+    for one in tables_page.Tables().rows("news", "outlet"):
+        ours = one.row.preset == "exadec"
+        if not ours and one.row.variant != "seq2seq":
+            continue
+        for seed in (1, 2):
+            trial = make_trial(plan, one.row, seed)
+            result = made_up_result(trial, [40.0 + seed + 2 * ours, 50.0, 60.0 + 4 * ours])
+            write_result(tmp_path / plan.results, trial.file_name, result)
+    monkeypatch.setattr(tables_page, "ROOT", tmp_path)
+    plans = tmp_path / "configs" / "plans"
+    plans.mkdir(parents=True)
+    for path in (Path(__file__).parents[2] / "configs" / "plans").glob("*.yaml"):
+        (plans / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_comparisons_come_from_result_files(results: Path) -> None:
+    rows = list(tables_page.compare(tables_page.Tables()))
+    assert [row[0] for row in rows] == [against.what for against in tables_page.COMPARISONS]
+    assert rows[0][1:3] == ["ROUGE-L", rows[0][2]]
+    assert rows[0][2].startswith("+2.00 (")
+    assert rows[0][-1] == "2 of 3"
+    assert rows[1][2] == "not yet"
+
+
+def test_swaps_come_from_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_page, "STUDIES", tmp_path)
+    (tmp_path / "other_outlets.json").write_text(json.dumps(study_to_json(make_study())), "utf-8")
+    ((name, study),) = tables_page.read_studies()
+    assert name == "other_outlets"
+    rows = list(tables_page.swap(study))
+    assert [row[0] for row in rows] == [f"{one['guidance']:g}" for one in study["strengths"]]
+    assert all(len(row) == 8 and row[-1].endswith("%") for row in rows)
+
+
+def test_page_is_made_of_the_results_that_are_committed() -> None:
+    page = Path(__file__).parents[2] / "docs" / "results" / "tables.md"
+    assert page.read_text("utf-8") == tables_page.write_page(tables_page.Tables())
