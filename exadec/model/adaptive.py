@@ -74,6 +74,16 @@ class Extension(nn.Module):
         super().__init__()
         self.V = nn.Parameter(_unit_vectors(rank, inputs))  # (R, inputs)
 
+    def widen(self, plain: torch.Tensor) -> torch.Tensor:
+        """Initial weights [W U B] for a layer that would have W without λ: (..., outputs, inputs) -> inputs + 2R.
+
+        W is the same, so that training starts from an ordinary layer; the columns of U are unit vectors, and B is zero.
+        """
+        *layers, outputs, _ = plain.shape
+        rank = len(self.V)
+        U = torch.stack([_unit_vectors(rank, outputs).t() for _ in range(math.prod(layers))])  # noqa: N806
+        return torch.cat([plain, U.view(*layers, outputs, rank), plain.new_zeros(*layers, outputs, rank)], dim=-1)
+
     def forward(self, x: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
         """(B, T, inputs) with λ (B, 1, R) -> (B, T, inputs + 2R)."""
         narrow = functional.linear(x, self.V)  # (B, T, R)
@@ -98,12 +108,13 @@ class UnconstrainedLinear(nn.Module):
 
 
 class FixedLinear(nn.Module):
-    """x -> Wx for each gate: the map of an ordinary cell, the same for every exemplar."""
+    """x -> Wx for each gate: the map of an ordinary cell, the same for every exemplar unless its input is extended."""
 
-    def __init__(self, inputs: int, outputs: int, gates: int):
+    def __init__(self, inputs: int, outputs: int, gates: int, extension: Extension | None = None):
         super().__init__()
-        blocks = [nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(gates)]
-        self.weight = nn.Parameter(torch.stack(blocks))  # (G, outputs, inputs)
+        weight = torch.stack([nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(gates)])
+        # (G, outputs, inputs, or inputs + 2R with an extension)
+        self.weight = nn.Parameter(weight if extension is None else extension.widen(weight))
 
     def forward(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
         """(B, T, inputs) -> (B, T, G, outputs)."""
@@ -119,15 +130,23 @@ class RecurrentCell(nn.Module):
     """An Elman network, GRU or LSTM. Its input map Q, recurrent map P and bias may depend on λ.
 
     If adaptive, Q and P are built from λ, and the bias is b = Bλ (footnote of section 3.1). Otherwise all three are
-    plain parameters.
+    plain parameters, and with an extension Q reads extended inputs.
     """
 
-    def __init__(self, cell: str, inputs: int, hidden: int, linear: str = "fixed", rank: int = 0):
+    def __init__(
+        self,
+        cell: str,
+        inputs: int,
+        hidden: int,
+        linear: str = "fixed",
+        rank: int = 0,
+        extension: Extension | None = None,
+    ):
         super().__init__()
         self.cell = CELLS[cell]
         gates = self.cell.gates
         if linear == "fixed":
-            self.Q: nn.Module = FixedLinear(inputs, hidden, gates)
+            self.Q: nn.Module = FixedLinear(inputs, hidden, gates, extension)
             self.P: nn.Module = FixedLinear(hidden, hidden, gates)
             self.B = nn.Parameter(torch.zeros(gates, hidden))
         else:

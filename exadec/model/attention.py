@@ -67,8 +67,10 @@ class AttentionLayer(nn.Module):
         self.key = nn.Linear(values, hidden, bias=False)
         self.exemplar_key = nn.Linear(exemplar_values, hidden, bias=False) if exemplar_values else None
         inputs = values + hidden + exemplar_values
+        self.combine = nn.Linear(inputs, outputs, bias=False)
         self.extension = None if rank is None else Extension(inputs, rank)
-        self.combine = nn.Linear(inputs if rank is None else inputs + 2 * rank, outputs, bias=False)
+        if self.extension is not None:
+            self.combine.weight = nn.Parameter(self.extension.widen(self.combine.weight.detach()))
         self.outputs, self.linear = outputs, linear
 
     def forward(

@@ -64,8 +64,10 @@ class Decoder(nn.Module):
         if linear == "residual":
             linear, rank = "fixed", config.coefficient_rank
             self.extension = Extension(inputs, rank)
-            inputs += 2 * rank
-        self.cell = RecurrentCell(config.cell, inputs, config.hidden, linear, config.coefficient_rank)
+        self.cell = RecurrentCell(
+            config.cell, inputs, config.hidden, linear, config.coefficient_rank, extension=self.extension
+        )
+        inputs += 2 * (rank or 0)
         own = 2 * config.exemplar_hidden if config.has_exemplar_context else 0
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer, rank, own)
         self.copy: AttentionCopy | SeparateCopy | None = None

@@ -130,6 +130,15 @@ def test_extended_input_makes_an_ordinary_layer_adaptive() -> None:
         torch.testing.assert_close(found[i, t], built @ x[i, t] + to_bias @ lam[i, 0])
 
 
+@pytest.mark.parametrize("layers", [(), (4,)], ids=["one", "four"])
+def test_extended_layer_starts_as_the_plain_one(layers: tuple[int, ...]) -> None:
+    plain = torch.randn(*layers, D, INPUTS)
+    W, U, to_bias = Extension(INPUTS, 3).widen(plain).split([INPUTS, 3, 3], dim=-1)  # noqa: N806
+    torch.testing.assert_close(W, plain)
+    torch.testing.assert_close(U.norm(dim=-2), torch.ones(*layers, 3))
+    assert (to_bias == 0).all()
+
+
 @pytest.mark.parametrize("start_at_zero", [False, True])
 def test_coefficients_without_a_norm_are_c_times_a_and_may_start_at_zero(start_at_zero: bool) -> None:
     coefficients = Coefficients(encoding=7, rank=9, groups=2, norm=None, start_at_zero=start_at_zero)
