@@ -129,7 +129,7 @@ class ExemplarConfig:
     group: Literal["any", "only", "prefer"] = "any"
     """`only`: from the instance's own group, for a house style; `prefer`: from there if anything in it is similar."""
     calibrated: bool = False
-    """Show training instances exemplars that are no more similar than those of the development set. Without this, a
+    """Show training instances exemplars that are about as similar as those of the development set. Without this, a
     corpus with near duplicates, such as several texts for one source, teaches a model to trust exemplars more than new
     text will bear out. For the policies `nearest` and `oracle`."""
     form_share: float = 0.0
