@@ -7,8 +7,9 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/exadec demo
 
+# A crashed worker is not started again: `--dist loadfile` would then wait for ever.
 test: .venv/developing
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 0
 
 lint: .venv/developing
 	$(BIN)/ruff check .

@@ -26,8 +26,8 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 pytestmark = pytest.mark.slow  # a real Ray has to start
 
-QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 3}
-"""A dead node is noticed within a second."""
+PATIENT = {"health_check_period_ms": 500, "health_check_failure_threshold": 20}
+"""A dead node is noticed within ten seconds. Given less, a slow node counts as dead and takes this process with it."""
 STORE = 100 * 2**20
 
 
@@ -36,7 +36,7 @@ def two_nodes() -> Iterator[Cluster]:
     """Three workers on two nodes, each with an object store of its own; nobody is connected to them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        head = {"num_cpus": 2, "object_store_memory": STORE, "include_dashboard": False, "_system_config": QUICK}
+        head = {"num_cpus": 2, "object_store_memory": STORE, "include_dashboard": False, "_system_config": PATIENT}
         nodes = Cluster(initialize_head=True, head_node_args=head)
         nodes.add_node(num_cpus=1, object_store_memory=STORE)
         yield nodes
