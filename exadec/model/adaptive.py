@@ -6,7 +6,7 @@ In: the exemplar's encoding a. Out: coefficients λ, and recurrent cells with P 
 import math
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
 from exadec.model.cells import CELLS, State
@@ -33,6 +33,38 @@ class Coefficients(nn.Module):
         length = torch.linalg.vector_norm(lam, dim=-1, keepdim=True)
         lam = torch.where(length > 0, lam, 1.0)
         return lam * (self.norm / torch.where(length > 0, length, math.sqrt(self.rank)))
+
+
+class Centring(nn.Module):
+    """a -> a less the mean that it has had in training.
+
+    The encodings of all exemplars have a large part in common. Without a fixed norm, C soon turns that part into
+    coefficients that are large and the same for every exemplar; then they say little about any one of them.
+    """
+
+    MEMORY = 100
+    """Steps over which the mean is taken, roughly."""
+
+    def __init__(self, encoding: int):
+        super().__init__()
+        self.mean: torch.Tensor
+        self.steps: torch.Tensor
+        self.register_buffer("mean", torch.zeros(encoding))
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, a: torch.Tensor) -> torch.Tensor:  # (N, A) -> (N, A)
+        return a - self.mean.to(a.dtype)
+
+    @torch.no_grad()
+    def update(self, a: torch.Tensor, real: torch.Tensor) -> None:
+        """Take a step of training into account, of all processes together; `real` (N,) bool: which rows count."""
+        real = real.to(self.mean.dtype)
+        sums = torch.cat([real @ a.to(self.mean.dtype), real.sum(0, keepdim=True)])  # (A + 1,)
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.all_reduce(sums)
+        self.steps += 1
+        share = (1 / self.steps).clamp_min(1 / self.MEMORY)  # at first it is the mean of all steps
+        self.mean.lerp_(sums[:-1] / sums[-1], share)
 
 
 class FactoredLinear(nn.Module):

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from exadec.config import ModelConfig
-from exadec.corpus.vocabulary import NONE, UNK
+from exadec.corpus.vocabulary import NONE, PAD, UNK
 from exadec.loading.batch import Batch
-from exadec.model.adaptive import Coefficients
+from exadec.model.adaptive import Centring, Coefficients
 from exadec.model.attention import Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import CELLS
@@ -60,6 +60,7 @@ class Seq2seq(nn.Module):
         for name in self.bridges:
             self.add_module(name, nn.Linear(2 * hidden, hidden))
         self.exemplar_encoder: BiLstmEncoder | None = None
+        self.centring: Centring | None = None
         self.coefficients: Coefficients | None = None
         self.exemplar_layer: nn.Linear | None = None
         self.exemplar_values: nn.Linear | None = None
@@ -73,6 +74,8 @@ class Seq2seq(nn.Module):
             residual, norm = config.weights == "residual", config.coefficient_norm
             if norm is None:
                 norm = math.sqrt(hidden)
+            if residual:
+                self.centring = Centring(encoding)
             self.coefficients = Coefficients(
                 encoding, config.coefficient_rank, groups, None if residual else norm or None, start_at_zero=residual
             )
@@ -181,6 +184,11 @@ class Seq2seq(nn.Module):
         a = self.exemplar_dropout(a)
         if self.exemplar_layer is not None:
             a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
+        if self.centring is not None:
+            if self.training:
+                real = batch.target_output[:, 0] != PAD  # (B,): False for rows that fill up a batch
+                self.centring.update(a, real.repeat_interleave(len(a) // batch.size))
+            a = self.centring(a)
         lam = self.coefficients(a)  # (B·k, groups, R)
         key = self.decoder.attention.exemplar_key
         keys = None if key is None else key(side_by_side)

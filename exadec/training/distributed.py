@@ -51,7 +51,7 @@ class Processes:
         wrapped = DistributedDataParallel(model)
         # DDP expects all gradients on the stream it was built on, but the model uses two streams.
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
-        wrapped.broadcast_buffers = False  # training never changes buffers
+        wrapped.broadcast_buffers = False  # each process changes them alike
         return wrapped
 
     def share(self, indices: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from torch import nn
 
 from exadec.model.adaptive import (
     LINEARS,
+    Centring,
     Coefficients,
     Extension,
     FactoredLinear,
@@ -16,6 +17,7 @@ from exadec.model.adaptive import (
     UnconstrainedLinear,
 )
 from exadec.model.cells import CELLS
+from support.small_models import batch_for, build_small_model
 
 B, T, D, INPUTS = 3, 4, 5, 6
 ORACLES = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "elman": nn.RNNCell}
@@ -191,3 +193,30 @@ def test_parameter_counts_of_the_elman_network_are_the_papers(linear: str, rank:
     """Section 3.1: 4d² against 2d² at r = d, and a bias of d² against d."""
     cell = RecurrentCell("elman", 64, 64, linear, rank)
     assert sum(parameter.numel() for parameter in cell.parameters()) == expected
+
+
+def test_centring_takes_away_what_all_exemplars_share() -> None:
+    """At first the mean of all steps, later mostly of the last hundred; rows that only fill a batch do not count."""
+    centring = Centring(3).double()
+    means = torch.randn(300, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    spread = torch.tensor([[1.0, 0, 0], [-1.0, 0, 0], [9.0, 9, 9]]).double()
+    real, expected = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.float64)
+    for step, mean in enumerate(means, start=1):
+        centring.update(mean + spread, real)
+        expected += (mean - expected) * max(1 / step, 0.01)
+        if step == 50:
+            torch.testing.assert_close(centring.mean, means[:50].mean(0))
+    torch.testing.assert_close(centring.mean, expected)
+    torch.testing.assert_close(centring(expected + spread), spread)
+
+
+def test_centring_learns_in_training_only() -> None:
+    model = build_small_model(weights="residual")
+    batch = batch_for(model.config, 5)
+    model(batch)
+    assert model.centring.steps == 0
+    model.train()(batch)
+    assert model.centring.steps == 1
+    assert model.centring.mean.abs().max() > 0
+    assert {"centring.mean", "centring.steps"} <= model.state_dict().keys()  # so checkpoints keep them
+    assert build_small_model().centring is None  # the paper's λ has a norm and cannot grow

@@ -14,7 +14,7 @@ from exadec.training import distributed
 from exadec.training.distributed import is_first_process
 from exadec.training.trainer import Interrupted, Trainer, train
 
-KINDS = {**dict.fromkeys([*VARIANTS, "released"], torch.float32), "double": torch.float64}
+KINDS = {**dict.fromkeys([*VARIANTS, "released", "residual"], torch.float32), "double": torch.float64}
 """The precision of each model of which two processes and one train the same."""
 
 

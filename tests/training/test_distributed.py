@@ -85,10 +85,11 @@ def loader(uneven: Config) -> Loader:
 
 @pytest.fixture(scope="module")
 def configs(uneven: Config) -> dict[str, Config]:
-    """The four models and the released one, as they are trained; and one in float64, without clipping."""
+    """The four models, the released one and residual weights, as they are trained; one in float64, without clipping."""
     found = {name: uneven.replace("model", **switches) for name, switches in VARIANTS.items()}
     released = {"input_feeding": True, "linear_attention_layer": True, "copy": "separate", "exemplar_layer": True}
     found["released"] = found["adadec+attexp"].replace("model", **released)
+    found["residual"] = found["adadec"].replace("model", weights="residual", rank=4)
     found["double"] = uneven.replace("training", clip_norm=100.0, learning_rate=0.001)
     return found
 

@@ -225,9 +225,7 @@ def test_other_architectures_train_and_write(toy: Path, settings: dict[str, obje
 
 @pytest.mark.parametrize("option", [*OPTIONS, {**ALL_OPTIONS, "exemplar_skipping": 0.1}], ids=lambda o: "-".join(o))
 def test_options_beyond_the_paper_learn_manner_and_content(toy: Path, option: dict[str, object]) -> None:
-    """Residual weights start without the exemplar, so they need time, and a constant learning rate, to follow it."""
-    length = {"epochs": 14, "annealing_epochs": 14} if option == {"weights": "residual"} else {"epochs": 8}
-    config = variant_config(toy, "adadec", patience=14, **length)
+    config = variant_config(toy, "adadec", patience=14, epochs=8)
     config = config.replace("exemplars", neighbours=3).replace("model", **option)
     run = train(config, toy / f"beyond-{'-'.join(option)}")
     assert max(event.value for event in run.metrics() if isinstance(event, Evaluated)) > 95
