@@ -1,12 +1,23 @@
-"""Atomic file writes.
+"""Safe writing: one writer at a time, and files that are complete or not there.
 
 In: a path and a block that writes it. Out: the complete new file, or the old one unchanged.
 """
 
+import fcntl
+import json
 import os
+import shutil
+import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from exadec.errors import InputError
+
+_PATIENCE = 0.5
+"""Seconds to wait for a lock. Many are held for a moment only: to look at a manifest, or to replace a file."""
 
 
 @contextmanager
@@ -14,9 +25,14 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a draft beside `path` to write to. It replaces `path` if the block succeeds; otherwise it is removed.
 
     The content is flushed before the rename: a power failure leaves the old file or the new one, never a partial one.
+    A draft that a killed process left behind is taken over. The draft itself is the lock: one process at a time.
     """
-    draft = path.with_name(f".{path.name}.draft")
+    draft = draft_of(path)
+    if draft.is_symlink():
+        draft.unlink()  # somebody else's: what it points to is not ours to overwrite
+    number = _lock(draft, path, fcntl.LOCK_EX)
     try:
+        os.truncate(number, 0)
         yield draft
         flush(draft)
         os.replace(draft, path)
@@ -24,6 +40,21 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(number)
+
+
+def draft_of(path: Path) -> Path:
+    """Where a file or folder is written before it takes its place."""
+    return path.with_name(f".{path.name}.draft")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:
@@ -33,3 +64,120 @@ def flush(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Be the only process that writes a file or folder, while nobody is `reading` it; otherwise an error says who is.
+
+    The lock ends with the process, however that ends. It is a file beside `path`, and the last one who leaves removes
+    it.
+    """
+    place = _lock_of(path)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{path}: cannot be written there, because {path.parent} is not a folder.") from None
+    number = _lock(place, path, fcntl.LOCK_EX)
+    try:
+        os.truncate(number, 0)
+        _sign(number, "writing")
+        yield
+    finally:
+        _unlock(place, number)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Keep others from `writing` a file or folder. Any number of processes may read at a time.
+
+    Where no lock can be made, as on a medium that is read-only, nobody can write either.
+    """
+    place = _lock_of(path)
+    try:
+        number = _lock(place, path, fcntl.LOCK_SH)
+    except OSError:
+        yield
+        return
+    try:
+        _sign(number, "reading")
+        yield
+    finally:
+        _unlock(place, number)
+
+
+def _lock_of(path: Path) -> Path:
+    """Links are resolved, so that all names of a folder have the same lock."""
+    path = path.resolve()
+    return path.with_name(f".{path.name}.lock")
+
+
+def _lock(place: Path, path: Path, kind: int) -> int:
+    """A file descriptor that holds the lock."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(number, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _describe_holder(number)
+            os.close(number)
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
+            raise InputError(f"{path}: {holder}; wait until it has finished, or stop it.") from None
+        except BaseException:
+            os.close(number)
+            raise
+        if _is_at(place, number):
+            return number
+        os.close(number)  # its last holder removed it after we had opened it
+
+
+def _unlock(place: Path, number: int) -> None:
+    with suppress(OSError):  # somebody else is reading, or has removed it
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(place, number):
+            place.unlink()
+    os.close(number)
+
+
+def _is_at(place: Path, number: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(place, follow_symlinks=False), os.fstat(number))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(number: int, what: str) -> None:
+    """Add a line that tells others who holds the lock."""
+    signature = {"process": os.getpid(), "host": socket.gethostname(), "since": time.time(), "what": what}
+    with suppress(OSError):  # a full disk: then the lock holds without it
+        os.write(number, (json.dumps(signature) + "\n").encode())
+
+
+def _describe_holder(number: int) -> str:
+    """From the last line of somebody who is still there."""
+    for line in reversed(os.pread(number, 65536, 0).splitlines()):
+        try:
+            signature = json.loads(line)
+            if _is_gone(signature):
+                continue
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
+            process, host, what = int(signature["process"]), str(signature["host"]), str(signature["what"])
+            return f"process {process} on {host} has been {what} it since {since}"
+        except (ValueError, KeyError, TypeError, OverflowError):
+            continue
+    return "another process is writing or reading it"
+
+
+def _is_gone(signature: dict[str, Any]) -> bool:
+    if signature["host"] != socket.gethostname():
+        return False
+    try:
+        os.kill(int(signature["process"]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it belongs to somebody else
+        return False
+    return False

@@ -1,11 +1,16 @@
-"""A file is replaced as a whole, or left as it was."""
+"""A file is replaced as a whole, or left as it was, by one process at a time."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from exadec.files import replacing
+from exadec.errors import InputError
+from exadec.files import reading, replacing, writing
 
 
 def test_new_content_takes_the_place_of_the_old(tmp_path: Path) -> None:
@@ -42,3 +47,105 @@ def test_content_is_on_disk_before_the_name_is(tmp_path: Path, monkeypatch: pyte
     with replacing(tmp_path / "a.txt") as draft:
         draft.write_text("new")
     assert calls == [(tmp_path / "a.txt").stat().st_ino, "replace", tmp_path.stat().st_ino]
+
+
+def test_draft_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Whoever hands over a folder could put one there, to overwrite a file of its reader."""
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    (tmp_path / ".a.txt.draft").symlink_to(precious)
+    with replacing(tmp_path / "a.txt") as draft:
+        draft.write_text("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert precious.read_text() == "mine"
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from exadec import files
+with getattr(files, sys.argv[1])(Path(sys.argv[2])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def held_by_another(how: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, how, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "message"),
+    [
+        ("writing", writing, "has been writing it since 20"),
+        ("writing", reading, "has been writing it since 20"),
+        ("reading", writing, "has been reading it since 20"),
+        ("reading", reading, None),
+    ],
+)
+def test_second_process_is_refused_until_the_first_is_dead(
+    tmp_path: Path, theirs: str, ours: Callable[[Path], AbstractContextManager[None]], message: str | None
+) -> None:
+    folder = tmp_path / "folder"
+    with held_by_another(theirs, folder) as process:
+        if message is None:
+            with ours(folder):
+                pass
+        else:
+            expected = rf"{folder}: process {process.pid} on \S+ {message}.*; wait until it has finished, or stop it\."
+            with pytest.raises(InputError, match=expected), ours(folder):
+                pass
+        process.kill()  # as SIGKILL, which leaves the lock's file behind
+        process.wait()
+        with writing(folder):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_names_of_a_folder_have_one_lock(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    with (
+        writing(tmp_path / "folder"),
+        pytest.raises(InputError, match=f"process {os.getpid()} on"),
+        writing(tmp_path / "link"),
+    ):
+        pass
+
+
+def test_readers_lock_nothing_where_nobody_can_write(tmp_path: Path) -> None:
+    with reading(tmp_path / "absent" / "folder"):
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_many_processes_never_write_at_the_same_time(tmp_path: Path) -> None:
+    """Each takes the lock, and its file is removed and made again, as often as it can in a second."""
+    code = """
+import sys, time, os
+from pathlib import Path
+from exadec.errors import InputError
+from exadec.files import writing
+folder, end, taken = Path(sys.argv[1]), time.monotonic() + 1, 0
+while time.monotonic() < end:
+    try:
+        with writing(folder / "lock"):
+            os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))
+            taken += 1
+            os.unlink(folder / "inside")
+    except InputError:
+        pass
+print(taken)
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    taken = [int(process.communicate()[0]) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert sum(taken) > 20

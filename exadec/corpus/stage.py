@@ -6,13 +6,13 @@ In: a folder and everything the stage's result depends on. Out: the folder, comp
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from exadec.errors import InputError
+from exadec.files import draft_of, flush, reading, remove, writing
 
 MANIFEST = "manifest.json"
 
@@ -42,35 +42,70 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def is_fresh(folder: Path, key: str) -> bool:
     """Whether the stage has run with these inputs, and its files are unchanged."""
-    if not (folder / MANIFEST).is_file():
-        return False
-    manifest = read_manifest(folder)
-    # Checking sizes each time detects truncation. The content hashes are there for a full check.
-    return manifest.get("key") == key and all(
-        (folder / name).is_file() and (folder / name).stat().st_size == facts["bytes"]
-        for name, facts in manifest.get("files", {}).items()
-    )
+    with reading(folder):
+        if not (folder / MANIFEST).is_file():
+            return False
+        manifest = read_manifest(folder)
+        # Checking sizes each time detects truncation. The content hashes are there for a full check.
+        return manifest.get("key") == key and all(
+            (folder / name).is_file() and (folder / name).stat().st_size == facts["bytes"]
+            for name, facts in manifest.get("files", {}).items()
+        )
 
 
 @contextmanager
 def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
     """Yield an empty folder. It replaces `folder` if the block succeeds; otherwise it is removed.
 
-    The block may add to `facts`, which become part of the manifest.
+    The block may add to `facts`, which become part of the manifest. A folder with anything that no stage has written is
+    refused, and so is one that another process writes or reads.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        yield draft
-        files = {
-            path.name: {"bytes": path.stat().st_size, "sha256": hash_file(path)} for path in sorted(draft.iterdir())
-        }
-        manifest = {"key": key, "files": files, **facts}
-        (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
-        draft.chmod(0o755)  # mkdtemp creates folders that only their owner can read
-        draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    with writing(folder):
+        _refuse_other_files(folder)
+        draft = draft_of(folder)
+        remove(draft)
+        try:
+            draft.mkdir()
+            yield draft
+            _finish(draft, key, facts)
+            _delete(folder)
+            draft.rename(folder)
+            flush(folder.parent)
+        except BaseException as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            if isinstance(error, OSError) and error.filename is None:  # such as a full disk, met while writing
+                raise OSError(f"{folder}: could not be written: {error}") from error
+            raise
+
+
+def _finish(draft: Path, key: str, facts: dict[str, Any]) -> None:
+    """Flush all files, and write the manifest last."""
+    files = {}
+    for path in sorted(draft.iterdir()):
+        flush(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+    manifest = draft / MANIFEST
+    content = {"key": key, "files": files, **facts}
+    manifest.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    flush(manifest)
+    flush(draft)
+
+
+def _refuse_other_files(folder: Path) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder}: a file is in the way; move it, or choose another `folder`.")
+    known = {MANIFEST, *read_manifest(folder).get("files", {})} if (folder / MANIFEST).is_file() else set()
+    for path in sorted(folder.iterdir()):
+        if path.name not in known:
+            raise InputError(f"{path}: exadec did not write this, and would delete it; choose another `folder`.")
+
+
+def _delete(folder: Path) -> None:
+    """Delete a stage, its manifest last: if that is all that is left, it still says what belonged to the stage."""
+    if not folder.exists():
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):
+        path.unlink()
+    folder.rmdir()

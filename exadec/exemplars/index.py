@@ -6,7 +6,8 @@ In: texts to index, and queries. Out: `BowIndex`: the ids of the most similar te
 import copy
 import fcntl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,15 @@ import numpy as np
 from exadec.corpus.stage import MANIFEST, hash_file
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
-from exadec.exemplars.index_files import Split, holds_other_files, read_manifest, read_state, sweep, write_state
+from exadec.exemplars.index_files import (
+    Split,
+    has_leftovers,
+    holds_other_files,
+    read_manifest,
+    read_state,
+    sweep,
+    write_state,
+)
 from exadec.exemplars.join import Neighbours
 from exadec.exemplars.segments import Segment, State, live_rows, merge_small
 
@@ -93,6 +102,9 @@ class BowIndex:
             return BowIndex.open(folder, corpus, split, split_name)
         index = BowIndex(state, manifest["corpus"], split_name)
         index.folder, index._manifest = folder.resolve(), manifest
+        if has_leftovers(folder, manifest):
+            with suppress(OSError), _locked(folder, fcntl.LOCK_NB):  # unless somebody writes, or it is read-only
+                sweep(folder)
         return index
 
     def __len__(self) -> int:
@@ -188,8 +200,7 @@ class BowIndex:
         manifest: dict[str, Any] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / ".lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # other processes wait to change the index
+            with _locked(folder):  # other processes wait to change the index
                 before = read_manifest(folder) if (folder / MANIFEST).exists() else {}
                 if folder == self.folder and before.get("key") != self._manifest["key"]:
                     raise InputError(f"{folder}: someone else has changed this index; open it again.")
@@ -199,3 +210,10 @@ class BowIndex:
                 finally:
                     sweep(folder)
         self.folder, self._manifest, self._state = folder, manifest, state
+
+
+@contextmanager
+def _locked(folder: Path, how: int = 0) -> Iterator[None]:
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | how)
+        yield

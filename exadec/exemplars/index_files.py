@@ -133,6 +133,11 @@ def _parts(segment: Segment, words: list[str], weights: np.ndarray) -> dict[str,
     }
 
 
+def has_leftovers(folder: Path, manifest: dict[str, Any]) -> bool:
+    """Whether a folder holds files that its manifest does not list."""
+    return any(_FILE.fullmatch(path.name) and path.name not in manifest["files"] for path in folder.iterdir())
+
+
 def sweep(folder: Path) -> None:
     """Remove files that the manifest does not list: left over from failed or earlier changes."""
     listed = read_manifest(folder)["files"] if (folder / MANIFEST).exists() else {}

@@ -112,6 +112,8 @@ class Ledger:
             for name, (dtype, shape) in files.items()
         }
         if mode == "w+":
+            for path in paths.values():
+                _reserve(path)
             arrays["ids"][:] = -1
             arrays["ids"].flush()
             (folder / "job").write_text(job)  # last: without it, the folder is ignored
@@ -124,6 +126,17 @@ class Ledger:
         self._arrays["scores"].flush()
         self.done[number] = True
         self._arrays["done"].flush()
+
+
+def _reserve(path: Path) -> None:
+    """Take a new file's space on the disk. Otherwise a full disk shows when a mapped page is written, as SIGBUS."""
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    with path.open("r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 Finder = Callable[[Rows, Allowed], Neighbours]

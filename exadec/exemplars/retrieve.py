@@ -4,6 +4,8 @@ In: a prepared `Corpus`. Out: an `ExemplarMap`: for each instance of each split 
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from exadec.exemplars.join import Device
 from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.form import Form
 from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
+from exadec.files import reading
 
 FORMAT = 2
 DEFAULT = ExemplarConfig()
@@ -108,8 +111,18 @@ def retrieve(
         unfinished = folder.with_name(f".{folder.name}-unfinished")
         with rebuild(folder, key, facts) as draft:
             facts |= _choose_for_splits(corpus, config, draft, Engine(device, cluster, unfinished, key), report)
-        shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)  # while nobody else may write
     return ExemplarMap(folder)
+
+
+@contextmanager
+def keeping(corpus: Corpus, exemplars: ExemplarMap) -> Iterator[None]:
+    """Keep other processes from replacing a corpus and its exemplars; an error if one has done so already."""
+    with reading(corpus.folder), reading(exemplars.folder):
+        for folder, key in ((corpus.folder, corpus.hash), (exemplars.folder, exemplars.hash)):
+            if read_manifest(folder)["key"] != key:
+                raise InputError(f"{folder}: another process has just replaced it; run the command again.")
+        yield
 
 
 def exemplar_folder(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> Path:

@@ -7,6 +7,7 @@ import pytest
 from exadec.corpus.prepare import Corpus, prepare
 from exadec.corpus.stage import hash_file
 from exadec.errors import InputError
+from exadec.files import reading
 from support.toys import TWO_RECORDS, config_for, write_splits
 
 
@@ -49,3 +50,45 @@ def test_failure_leaves_what_was_there(tmp_path: Path) -> None:
         prepare(config)
     assert Corpus(before.folder).hash == before.hash
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["corpus"]
+
+
+def test_folder_that_no_stage_has_made_is_left_alone(tmp_path: Path) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    thesis = tmp_path / "work" / "corpus" / "thesis.tex"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("years of work", "utf-8")
+    with pytest.raises(InputError, match=r"corpus/thesis.tex: exadec did not write this, and would delete it"):
+        prepare(config)
+    thesis.rename(tmp_path / "thesis.tex")
+    corpus = prepare(config)
+    (tmp_path / "thesis.tex").rename(thesis)
+    write_splits(tmp_path, TWO_RECORDS[:1])  # so that the corpus has to be made again
+    with pytest.raises(InputError, match=r"corpus/thesis.tex: exadec did not write this"):
+        prepare(config)
+    assert thesis.read_text("utf-8") == "years of work"
+    assert Corpus(corpus.folder).hash == corpus.hash
+
+
+def test_drafts_and_half_deleted_stages_of_killed_processes_are_replaced(tmp_path: Path) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    corpus = prepare(config)
+    before = {path.name: path.read_bytes() for path in corpus.folder.iterdir()}
+    (corpus.folder / "vocabulary.json").unlink()
+    (tmp_path / "work" / ".corpus.draft").mkdir()
+    (tmp_path / "work" / ".corpus.draft" / "half").touch()
+    (tmp_path / "work" / ".corpus.lock").write_text("half a li", "utf-8")
+    again = prepare(config)
+    assert {path.name: path.read_bytes() for path in again.folder.iterdir()} == before
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["corpus"]
+
+
+def test_corpus_in_use_is_not_replaced(tmp_path: Path) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    other = config_for(tmp_path, segmentation="words", lower_case=True)
+    with reading(corpus.folder), pytest.raises(InputError, match=r"has been reading it since"):
+        prepare(other)
+    assert Corpus(corpus.folder).hash == corpus.hash
+    assert prepare(other).hash != corpus.hash
