@@ -300,6 +300,8 @@ class TrainingConfig:
     """Instances per step, over all processes together."""
     epochs: int = 20
     """At most this many passes over the training data."""
+    start_from: str | None = None
+    """A run whose best weights training starts from, instead of random ones. It needs the same model and vocabulary."""
     learning_rate: float = 0.001
     """AdamW's step size; β₁ = 0.9, β₂ = 0.999, ε = 1e-8 are the defaults of the paper's TensorFlow."""
     annealing_rate: float = 0.2
@@ -412,6 +414,15 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its name, such as `training.epochs`."""
+        values = self.to_dict()
+        return {
+            f"{key}.{name}" if isinstance(value, dict) else key: one
+            for key, value in values.items()
+            for name, one in (value.items() if isinstance(value, dict) else [("", value)])
+        }
 
     def replace(self, section: str, **values: Any) -> "Config":
         """A copy with some values of one section changed."""

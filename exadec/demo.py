@@ -3,7 +3,6 @@
 In: a folder. Out: four trained models, their scores, three exemplar swaps and a report.
 """
 
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.settings import find_config, load_config
-from exadec.training.side_by_side import Job, is_finished, refuse_torchrun, train_side_by_side
+from exadec.training.checkpoint import delete_run
+from exadec.training.side_by_side import Job, is_finished, is_same_run, refuse_torchrun, train_side_by_side
 from exadec.training.trainer import refuse_settings
 from exadec.views.progress import Display, RunsDisplay
 from exadec.views.report import choose_swaps, write_report
@@ -47,9 +47,10 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     jobs = [Job(config, runs[variant], evaluate=True) for variant, config in configs.items()]
     jobs = [job for job in jobs if force or not is_finished(job, exemplars.hash)]
     for job in jobs:
-        shutil.rmtree(job.folder, ignore_errors=True)  # so that after Ctrl-C no old run is taken for a new one
+        if force or not is_same_run(job, exemplars.hash):
+            delete_run(job.folder)  # so that after Ctrl-C no old run is taken for a new one
     with RunsDisplay(console) as shown:
-        failed = train_side_by_side(jobs, AT_ONCE, force=True, observe=shown.follow, report=shown.report)
+        failed = train_side_by_side(jobs, AT_ONCE, resume=True, observe=shown.follow, report=shown.report)
     if failed:
         raise InputError(f"{', '.join(job.name for job in failed)}: training failed; the reason is above.")
     results = compare_runs(list(runs.values()))

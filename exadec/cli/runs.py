@@ -52,9 +52,16 @@ def train(
     ] = None,
     run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run exactly where it stopped.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue a run exactly where it stopped, or start it. With a higher training.epochs or "
+            "training.patience, a finished run goes on.",
+        ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing run.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing run; a folder with other files is refused.")
+    ] = False,
     set_: Overrides = None,
 ) -> None:
     """Train one model, or several side by side. Prepares the data and retrieves exemplars first, if needed.

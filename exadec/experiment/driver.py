@@ -20,7 +20,7 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
 from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
 from exadec.textmetrics.metrics import METRICS
-from exadec.training.checkpoint import LAST, read_notes
+from exadec.training.checkpoint import BEST, LAST, read_notes
 from exadec.training.events import Failed, RunEvent
 from exadec.training.side_by_side import Job, TimeLimit, choose_at_once, train_side_by_side
 from exadec.training.trainer import Interrupted, refuse_settings
@@ -181,7 +181,8 @@ def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
 
 def _hash_further(trial: Trial) -> dict[str, str]:
     """Files that a run depends on, in addition to its corpus."""
-    named = {"given": trial.config.exemplars.given, "glove": trial.config.model.glove}
+    config, start = trial.config, trial.config.training.start_from
+    named = {"given": config.exemplars.given, "glove": config.model.glove, "start_from": start and f"{start}/{BEST}"}
     return {name: hash_file(Path(path)) for name, path in named.items() if path is not None}
 
 

@@ -17,16 +17,19 @@ from safetensors.torch import save_file
 
 from exadec.config import Config
 from exadec.corpus.prepare import Corpus, open_segmenter
-from exadec.corpus.segment import Segmenter
+from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.files import replacing
+from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.events import Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
+_OWN = {CONFIG, FACTS, METRICS, VOCABULARY, BEST, LAST, BpeSegmenter.FILE}
+OUTPUTS = ".outputs.jsonl"
+"""How the names of files with a run's outputs end, after the split."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,7 @@ class Run:
 
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
-    """Write everything except the weights to a new folder."""
-    folder.mkdir(parents=True)
-    (folder / CONFIG).write_text(yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
-    corpus.vocabulary.save(folder / VOCABULARY)
-    corpus.segmenter.save(folder)
+    """Write everything except the weights to a new folder, or in the place of an earlier run."""
     facts = {
         "corpus_folder": str(corpus.folder.resolve()),
         "corpus": corpus.hash,
@@ -71,9 +70,56 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
     }
     if config.corpus.group_in_source:
         facts["groups"] = corpus.trained_groups()
-    (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    (folder / METRICS).touch()
+    draft = draft_of(folder)
+    remove(draft)
+    draft.mkdir(parents=True)
+    try:
+        write_config(draft, config)
+        corpus.vocabulary.save(draft / VOCABULARY)
+        corpus.segmenter.save(draft)
+        (draft / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        (draft / METRICS).touch()
+        for path in (*draft.iterdir(), draft):
+            flush(path)
+        delete_run(folder)
+        draft.rename(folder)
+        flush(folder.parent)
+    except BaseException:
+        remove(draft)
+        raise
     return open_run(folder)
+
+
+def write_config(folder: Path, config: Config) -> None:
+    with replacing(folder / CONFIG) as draft:
+        draft.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
+
+
+def refuse_other_files(folder: Path) -> None:
+    """Refuse a folder that a run cannot replace, because it holds something that no run has written."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise InputError(f"{folder}: a file is in the way; choose another folder for the run.")
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() or not _is_own(path.name):
+            raise InputError(f"{path}: exadec did not write this, and would delete it; choose another folder.")
+
+
+def _is_own(name: str) -> bool:
+    hidden = name.startswith(".") and name.endswith((".draft", ".lock"))
+    plain = name.lstrip(".").removesuffix(".draft").removesuffix(".lock") if hidden else name
+    return plain in _OWN or plain.endswith(OUTPUTS)
+
+
+def delete_run(folder: Path) -> None:
+    """Delete a run, its checkpoint first: what is left has nothing to resume, and is replaced by the next run."""
+    refuse_other_files(folder)
+    if not folder.exists():
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name != LAST):
+        path.unlink()
+    folder.rmdir()
 
 
 def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
@@ -110,7 +156,10 @@ def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: d
     """Write one safetensors file, atomically: weights, other tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
     with replacing(path) as draft:
-        save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
+        try:
+            save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
+        except SafetensorError as error:  # such as a full disk
+            raise OSError(f"{path}: could not be written: {error}") from None
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -16,14 +16,14 @@ from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import read_lines
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import ExemplarMap, open_trained_exemplars
+from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
 from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
 from exadec.textmetrics import Score, mean_score
 from exadec.textmetrics.metrics import score_all
-from exadec.training.checkpoint import open_corpus, open_run
+from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,15 @@ def evaluate(
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
-    outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
+    with keeping(corpus, exemplars):
+        outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 
 
 def outputs_path(folder: Path, split: str) -> Path:
     """Where `evaluate` writes the outputs of a run on a split."""
-    return folder / f"{split}.outputs.jsonl"
+    return folder / f"{split}{OUTPUTS}"
 
 
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:

@@ -20,15 +20,15 @@ import torch
 
 from exadec.config import Config
 from exadec.corpus.prepare import Report, prepare, silent
-from exadec.errors import InputError
+from exadec.errors import InputError, explain_lack_of_memory
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import pick_device
-from exadec.training.checkpoint import LAST, METRICS, open_run, read_notes
+from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
-from exadec.training.trainer import Interrupted, deferred_interrupt, refuse_settings, train
+from exadec.training.trainer import Interrupted, deferred_interrupt, find_checkpoint, refuse_settings, train
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a GPU by default."""
@@ -104,7 +104,7 @@ def train_side_by_side(
     interrupted ones continue, and missing ones start. After Ctrl-C, or when the time is up, current runs finish their
     step, no other run starts, and `Interrupted` is raised.
     """
-    _refuse_impossible(jobs, at_once, replace=resume or force)
+    _refuse_impossible(jobs, at_once, resume, force)
     waiting = _find_unfinished(jobs, resume, observe, report)
     # Count all jobs, not only unfinished ones: with another number of threads, a resumed run would round differently.
     at_once = at_once or choose_at_once(len(jobs))
@@ -161,7 +161,7 @@ def refuse_torchrun() -> None:
         raise InputError("`torchrun` trains one model with all its processes: it cannot start several runs.")
 
 
-def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) -> None:
+def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, resume: bool, force: bool) -> None:
     refuse_torchrun()
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
@@ -171,8 +171,8 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, replace: bool) 
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
             raise InputError(f"{folder}: two of the runs would go into this folder.")
-        if folder.exists() and not replace:
-            raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
+        if not resume:  # otherwise what is wrong with one run does not stop the others
+            find_checkpoint(folder, resume, force)
 
 
 def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, report: Report) -> list[Job]:
@@ -193,13 +193,18 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
 
 def is_finished(job: Job, exemplars: str) -> bool:
     """Whether a job has finished, with this configuration and with exemplars of this hash."""
-    if not (job.folder / LAST).is_file() or (job.evaluate and not outputs_path(job.folder, "test").is_file()):
-        return False
-    run = open_run(job.folder)
-    if run.config != job.config or run.facts["exemplars"] != exemplars:
+    if not is_same_run(job, exemplars) or (job.evaluate and not outputs_path(job.folder, "test").is_file()):
         return False
     position = read_notes(job.folder / LAST)["position"]
     return bool(position["done"]) or position["epoch"] >= job.config.training.epochs
+
+
+def is_same_run(job: Job, exemplars: str) -> bool:
+    """Whether a job's folder has a checkpoint of this configuration, with exemplars of this hash."""
+    if not (job.folder / LAST).is_file():
+        return False
+    run = open_run(job.folder)
+    return run.config == job.config and bool(run.facts["exemplars"] == exemplars)
 
 
 def _interrupt(process: BaseProcess) -> None:
@@ -262,10 +267,7 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         torch.set_num_threads(threads)
         _forward_messages(channel)
-        # A run that stopped before its first checkpoint starts from scratch.
-        empty = (job.folder / METRICS).is_file() and not (job.folder / LAST).is_file()
-        go_on = resume and job.folder.exists() and not empty
-        train(job.config, job.folder, resume=go_on, force=force or (resume and empty), observe=channel.send)
+        train(job.config, job.folder, resume, force, observe=channel.send)
         if job.evaluate:
             evaluate(job.folder)
         if job.then is not None:
@@ -277,8 +279,8 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         pass
     except (InputError, OSError) as error:
         channel.send(Failed(str(error)))
-    except Exception:
-        channel.send(Failed(traceback.format_exc().rstrip()))
+    except Exception as error:
+        channel.send(Failed(explain_lack_of_memory(error) or traceback.format_exc().rstrip()))
     os._exit(0)  # a clean exit of torch takes a second, and the next run would wait for it
 
 

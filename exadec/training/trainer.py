@@ -5,13 +5,13 @@ In: a configuration. Out: a run folder with the best weights, a checkpoint to re
 
 import logging
 import math
-import shutil
+import os
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
-from exadec.exemplars.retrieve import ExemplarMap, retrieve
-from exadec.files import replacing
+from exadec.exemplars.retrieve import ExemplarMap, keeping, retrieve
+from exadec.files import flush, replacing, writing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
@@ -43,7 +43,9 @@ from exadec.training.checkpoint import (
     create_run,
     open_run,
     read_checkpoint,
+    refuse_other_files,
     write_checkpoint,
+    write_config,
 )
 from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import decode_split, mean_surprise, score_outputs
@@ -57,6 +59,9 @@ LOG_EVERY = 25
 """Steps between two logged training losses."""
 LOGGED = ("manner", "leak", "support")
 """Scores that a model with exemplars logs at each evaluation, besides the one that early stopping watches."""
+
+EXTENDING = ("training.epochs", "training.patience")
+"""Settings that may change when a run is resumed. What it has done so far does not depend on them."""
 
 Observer = Callable[[TrainingEvent], None]
 
@@ -89,11 +94,15 @@ def train(
 ) -> Run:
     """Train one model in a new run folder, or resume an interrupted run exactly where it stopped.
 
-    Under `torchrun` all processes train it together, and only rank 0 calls `observe`.
+    With `resume`, a run that is not there is started, and one that has finished is extended if `config` has more epochs
+    or more patience. A run that stopped before its first checkpoint is started again, with or without `resume`.
+    Under `torchrun` all processes train the model together, and only rank 0 calls `observe`.
     """
     folder = Path(folder)
-    with join_processes() as processes:
-        processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count))
+    with join_processes() as processes, ExitStack() as held:
+        processes.from_first(lambda: _refuse_impossible(config, processes.count))
+        processes.from_first(lambda: held.enter_context(writing(folder)))
+        go_on = processes.from_first(lambda: find_checkpoint(folder, resume, force))
         precision = choose_precision(config.training.precision, pick_device())
         with processes.together():
             chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
@@ -101,19 +110,26 @@ def train(
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
+            held.enter_context(keeping(corpus, exemplars))
         # Before creating the run's folder, so that a failure leaves none.
         model = build_model(config, corpus).to(pick_device())
         model.backend = chosen.backend
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # same weights, different dropout
         facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
-        run = processes.from_first(lambda: _start_run(config, folder, resume, corpus, exemplars, facts))
+        run = processes.from_first(lambda: _start_run(config, folder, go_on, corpus, exemplars, facts))
         if processes.is_first:
+            if resume and not go_on:
+                logger.info("%s: there is no checkpoint yet, so the run starts from the beginning.", folder)
             logger.info("%s", chosen.message)
         trainer = Trainer(run, model, corpus, exemplars, observe, processes)
-        if resume:
+        if go_on:
             trainer.restore()
-        trainer.run_epochs()
+        if go_on and trainer.is_finished:
+            if processes.is_first:
+                logger.info("%s: %s", folder, trainer.explain_end())
+        else:
+            trainer.run_epochs()
     return run
 
 
@@ -157,9 +173,21 @@ class Trainer:
         cell = explain_cell(self.run.config.model)
         self.observe(Started(count_parameters(self.model), cell, self.total_steps()))
         with deferred_interrupt() as interrupted:
-            while self.position.epoch < self.config.epochs and not self.position.done:
+            while not self.is_finished:
                 self._run_epoch(interrupted)
         self._save()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.position.done or self.position.epoch >= self.config.epochs
+
+    def explain_end(self) -> str:
+        if self.position.done:
+            return (
+                f"the run has finished: {self.position.stale} evaluations in a row were no better than the best. "
+                "To go on, set a higher training.patience."
+            )
+        return f"the run has finished: {self.config.epochs} epochs. To go on, set training.epochs to more."
 
     def total_steps(self) -> int:
         return self.config.epochs * math.ceil(len(self.loader) / self.config.batch_size)
@@ -256,8 +284,14 @@ class Trainer:
         """Append an event to `metrics.jsonl` and tell the observer."""
         if not self.processes.is_first:
             return
-        with (self.run.folder / METRICS).open("a", encoding="utf-8") as file:
-            file.write(format_line(event) + "\n")
+        path = self.run.folder / METRICS
+        size = path.stat().st_size
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(format_line(event) + "\n")
+        except OSError:  # such as a full disk: leave no half line
+            os.truncate(path, size)
+            raise
         self.observe(event)
 
     def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
@@ -276,6 +310,8 @@ class Trainer:
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 extra[f"adam.{key}.{name}"] = value
         with self.processes.together():  # no process may exit before it is written
+            if self.processes.is_first:
+                flush(self.run.folder / METRICS)
             self._write_weights(LAST, extra)
 
     def _random_states(self) -> dict[str, torch.Tensor]:
@@ -295,6 +331,7 @@ class Trainer:
         """Return to the last checkpoint, and drop the lines of metrics that came after it."""
         tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
         self.position = Position(**notes["position"])
+        self.position.done = self.position.stale >= self.config.patience  # it may have changed
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         for name, parameter in self.model.named_parameters():
             self.optimizer.state[parameter] = {
@@ -315,13 +352,31 @@ class Trainer:
 
 
 def build_model(config: Config, corpus: Corpus) -> Seq2seq:
-    """A model with its initial weights, which depend only on the seed."""
+    """A model with its initial weights, which depend only on the seed, or on the run to start from."""
     torch.manual_seed(config.training.seed)
     vectors = None
     if config.model.glove is not None:
         vectors = torch.from_numpy(read_vectors(Path(config.model.glove), corpus.vocabulary, config.model.embedding))
     other_case = torch.from_numpy(find_other_case(corpus.vocabulary)) if config.model.copy_case else None
-    return Seq2seq(config.model, len(corpus.vocabulary), vectors, other_case=other_case)
+    model = Seq2seq(config.model, len(corpus.vocabulary), vectors, other_case=other_case)
+    if config.training.start_from is not None:
+        _load_weights(model, open_run(Path(config.training.start_from)), corpus)
+    return model
+
+
+def _load_weights(model: Seq2seq, run: Run, corpus: Corpus) -> None:
+    """Put the best weights of a run into a model of the same shapes."""
+    if run.vocabulary.hash() != corpus.vocabulary.hash():
+        raise InputError(f"{run.folder}: `training.start_from` needs a run with the same vocabulary.")
+    weights, own = run.load_model().state_dict(), model.state_dict()
+    for name in sorted(weights.keys() | own.keys()):
+        there, here = (list(state[name].shape) if name in state else "absent" for state in (weights, own))
+        if there != here:
+            raise InputError(
+                f"{run.folder}: `training.start_from` needs a run with the same shapes, but {name} is {there} there "
+                f"and {here} here."
+            )
+    model.load_state_dict(weights)
 
 
 def refuse_settings(config: Config) -> None:
@@ -335,7 +390,7 @@ def refuse_settings(config: Config) -> None:
     refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)
 
 
-def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
+def _refuse_impossible(config: Config, processes: int) -> None:
     refuse_settings(config)
     training = config.training
     if training.batch_size % processes:
@@ -343,10 +398,16 @@ def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, 
             f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: it "
             f"counts the instances of all processes together. Set it to a multiple of {processes}."
         )
-    if folder.exists() and not (resume or force):
+
+
+def find_checkpoint(folder: Path, resume: bool, force: bool) -> bool:
+    """Whether a run goes on from a checkpoint; if not, a new one begins. Refuses what would overwrite other files."""
+    if (folder / LAST).is_file() and not force:
+        if resume:
+            return True
         raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
-    if resume and not folder.exists():
-        raise InputError(f"{folder}: there is no run to resume.")
+    refuse_other_files(folder)
+    return False
 
 
 def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
@@ -355,22 +416,28 @@ def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
 
 
 def _start_run(
-    config: Config, folder: Path, resume: bool, corpus: Corpus, exemplars: ExemplarMap, facts: dict[str, Any]
+    config: Config, folder: Path, go_on: bool, corpus: Corpus, exemplars: ExemplarMap, facts: dict[str, Any]
 ) -> Run:
-    """Create the folder of a new run, or open the run to resume."""
-    if resume:
-        run = open_run(folder)
-        _refuse_other_inputs(run, config, corpus, exemplars)
-        return run
-    if folder.exists():
-        shutil.rmtree(folder)
-    facts = {"exemplars": exemplars.hash, "variant": config.model.variant, **facts}
-    return create_run(folder, config, corpus, facts)
+    """Create the folder of a new run, or open the run to go on with."""
+    if not go_on:
+        facts = {"exemplars": exemplars.hash, "variant": config.model.variant, **facts}
+        return create_run(folder, config, corpus, facts)
+    run = open_run(folder)
+    _refuse_other_inputs(run, config, corpus, exemplars)
+    if run.config != config:
+        write_config(folder, config)
+    return open_run(folder)
 
 
 def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
-    if run.config != config:
-        raise InputError(f"{run.folder}: the run was started with another configuration; --resume needs the same one.")
+    before, now = run.config.flat(), config.flat()
+    changed = [key for key in now if before[key] != now[key] and key not in EXTENDING]
+    if changed:
+        settings = ", ".join(f"{key}={before[key]}" for key in changed)
+        raise InputError(
+            f"{run.folder}: the run was started with {settings}. Only {' and '.join(EXTENDING)} may change, to make it "
+            "longer; with anything else it would be another run, so train that in another folder."
+        )
     for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
         if run.facts[name] != value:
             raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")

@@ -127,7 +127,7 @@ def test_finished_runs_are_left_alone_and_one_that_fails_does_not_stop_the_next(
     assert times(first.folder) | times(last.folder) == before
     for job in (first, missing, last):
         assert f"{job.folder}: {BEST_SCORE}" in shown
-    assert f"{damaged.name}: {damaged.folder}: not a run folder" in shown
+    assert f"{damaged.name}: {damaged.folder}: a file is in the way; choose another folder for the run." in shown
     assert f"{damaged.folder}: {BEST_SCORE}" not in shown
     assert "Traceback" not in shown
     open_run(missing.folder).load_model()
@@ -191,6 +191,7 @@ def test_impossible_requests_are_refused_before_anything_starts(
 ) -> None:
     folder = make_task(tmp_path)
     (folder / "work" / "adadec-seed2").mkdir(parents=True)
+    (folder / "work" / "adadec-seed2" / "last.safetensors").touch()
     before = times(folder)
     with pytest.raises(InputError) as refusal:
         app(["train", str(folder / "toy.yaml"), *arguments])

@@ -1,13 +1,18 @@
 """The whole loop on tasks that can be learnt in seconds."""
 
+import errno
+import io
 import json
 import math
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +21,7 @@ import yaml
 from safetensors.torch import load_file
 
 from exadec.api import load
+from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.textmetrics.metrics import score_all
@@ -173,15 +179,152 @@ def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path])
     config = variant_config(toy, "seq2seq", epochs=1)
     with pytest.raises(InputError, match="the run already exists; use --resume to continue it or --force"):
         train(config, runs["seq2seq"])
-    with pytest.raises(InputError, match="there is no run to resume"):
-        train(config, toy / "absent", resume=True)
-    with pytest.raises(InputError, match="started with another configuration"):
-        train(config, runs["seq2seq"], resume=True)
+    with pytest.raises(InputError, match=r"with training.seed=1. Only training.epochs and training.patience may"):
+        train(config.replace("training", seed=2), runs["seq2seq"], resume=True)
     with pytest.raises(InputError, match=r"this model \(seq2seq\) does not read exemplars"):
         train(config.replace("search", guidance=1.0), toy / "guided")
     assert not (toy / "guided").exists()
     once = train(config, toy / "forced")
     assert train(config, once.folder, force=True).metrics()[-1].step == 19
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_finished_run_is_left_as_it_is(toy: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    run = train(config, toy / "finished")
+    before = contents(run.folder)
+    with caplog.at_level("INFO", "exadec"):
+        assert train(config, run.folder, resume=True).metrics() == run.metrics()
+    assert f"{run.folder}: the run has finished: 1 epochs. To go on, set training.epochs to more." in caplog.messages
+    assert contents(run.folder) == before
+
+
+def test_run_is_made_longer_as_if_it_had_been_so_from_the_start(toy: Path) -> None:
+    config = variant_config(toy, "adadec", epochs=3, patience=3)
+    whole = train(config, toy / "long")
+    short = train(config.replace("training", epochs=1), toy / "short")
+    extended = train(config, short.folder, resume=True)
+    assert extended.config.training.epochs == 3
+    first, second = (load_file(run.folder / LAST) for run in (whole, extended))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_more_patience_makes_a_stopped_run_longer(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = variant_config(toy, "seq2seq", epochs=3, patience=2)
+    same = type("Same", (), {"name": "x", "value": 1.0, "signature": "x"})
+    monkeypatch.setattr("exadec.training.trainer.score_outputs", lambda names, outputs: [same])
+    stopped = train(config.replace("training", patience=1), toy / "impatient")
+    assert stopped.metrics()[-1].step == 38
+    assert train(config, stopped.folder, resume=True).metrics()[-1].step == 57
+
+
+def test_run_that_stopped_before_its_first_checkpoint_starts_again(toy: Path) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    whole = train(config, toy / "whole-again").folder
+    for name, resume in (("plain", False), ("resumed", True), ("absent", True)):
+        folder = toy / f"again-{name}"
+        if name != "absent":
+            train(config, folder)
+            for path in folder.glob("*.safetensors"):
+                path.unlink()
+            (folder / ".last.safetensors.draft").write_text("half", "utf-8")
+        train(config, folder, resume=resume)
+        first, second = load_file(whole / LAST), load_file(folder / LAST)
+        assert all(torch.equal(first[key], second[key]) for key in first)
+        assert contents(folder).keys() == contents(whole).keys()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_folder_that_is_not_a_run_is_never_emptied(toy: Path, tmp_path: Path, force: bool) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    thesis = tmp_path / "precious" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("years of work", "utf-8")
+    with pytest.raises(InputError, match=r"precious/thesis.tex: exadec did not write this, and would delete it"):
+        train(config, thesis.parent, force=force)
+    run = train(config, tmp_path / "run")
+    thesis.rename(run.folder / "thesis.tex")
+    with pytest.raises(InputError, match=r"run/thesis.tex: exadec did not write this" if force else "already exists"):
+        train(config, run.folder, force=force)
+    assert (run.folder / "thesis.tex").read_text("utf-8") == "years of work"
+    with pytest.raises(InputError, match=r"did not write this"):
+        train(config, Path(config.folder), force=force)  # with corpus, exemplars and other runs
+    assert load(run.folder).write("house1 n1 k1", "up n1 k1").score < 0
+
+
+def test_second_training_of_a_run_is_refused(toy: Path) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    messages = []
+
+    def observe(event: object) -> None:
+        if isinstance(event, Evaluated):
+            for options in ({}, {"resume": True}, {"force": True}):
+                with pytest.raises(InputError) as refusal:
+                    train(config, toy / "twice", **options)
+                messages.append(str(refusal.value))
+
+    run = train(config, toy / "twice", observe=observe)
+    assert len(messages) == 3
+    assert all(message.startswith(f"{run.folder}: process {os.getpid()} on ") for message in messages)
+    assert [event.step for event in run.metrics()] == [19]
+
+
+def test_training_keeps_its_corpus_from_being_replaced(toy: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(toy, tmp_path / "toy"))
+    config = variant_config(folder, "seq2seq", epochs=1)
+    refused = []
+
+    def observe(event: object) -> None:
+        if isinstance(event, Evaluated):
+            with pytest.raises(InputError, match=f"corpus: process {os.getpid()} on .* has been reading it since"):
+                prepare(config.replace("corpus", lower_case=True))
+            refused.append(event)
+
+    train(config, tmp_path / "run", observe=observe)
+    assert refused
+
+
+def test_training_starts_from_the_weights_of_a_run(toy: Path) -> None:
+    config = variant_config(toy, "adadec", epochs=1)
+    first = train(config, toy / "first")
+    warm = config.replace("training", start_from=str(first.folder), learning_rate=1e-30)
+    model = train(warm, toy / "warm").load_model(LAST)
+    for name, value in first.load_model(BEST).state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name], value)
+    with pytest.raises(InputError, match=r"needs a run with the same shapes, but .* is \[.*\] there and \[.*\] here"):
+        train(warm.replace("model", hidden=6), toy / "other-shape")
+    with pytest.raises(InputError, match="not a run folder"):
+        train(warm.replace("training", start_from=str(toy)), toy / "no-run")
+
+
+def test_full_disk_leaves_the_last_checkpoint_and_whole_lines(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = variant_config(toy, "seq2seq", epochs=2)
+    whole = train(config, toy / "roomy")
+    run = train(config.replace("training", epochs=1), toy / "full")
+    before = contents(run.folder)
+
+    real = Path.open
+
+    class FullDisk(io.StringIO):
+        def write(self, text: str) -> int:
+            with real(run.folder / "metrics.jsonl", "a") as file:
+                file.write(text[:9])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full(path: Path, mode: str = "r", **more: Any) -> Any:
+        return FullDisk() if mode == "a" else real(path, mode, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        with pytest.raises(OSError, match="No space left"):
+            train(config, run.folder, resume=True)
+    assert {**contents(run.folder), "config.yaml": b""} == {**before, "config.yaml": b""}
+    again = train(config, run.folder, resume=True)
+    first, second = load_file(whole.folder / LAST), load_file(again.folder / LAST)
+    assert all(torch.equal(first[key], second[key]) for key in first)
 
 
 @pytest.mark.parametrize("epochs", [1, 2])  # seen at the evaluation after 19 steps, or by the loss of the first 25
