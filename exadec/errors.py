@@ -8,5 +8,17 @@ class InputError(ValueError):
     """The user's input is wrong: a file, a record, an option. The message is one line that says what and where."""
 
 
+def explain_lack_of_memory(error: BaseException) -> str | None:
+    """One line about an error for lack of memory, the computer's or a GPU's; None for any other error."""
+    on_gpu = type(error).__name__ == "OutOfMemoryError"  # of torch, which takes seconds to import
+    on_cpu = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    if not (on_gpu or on_cpu):
+        return None
+    return (
+        f"there is not enough memory{' on the GPU' * on_gpu} for this; try a smaller training.batch_size, "
+        "search.batch_size, model.hidden or corpus.vocabulary_size."
+    )
+
+
 class ConfigError(InputError):
     """A configuration that cannot be used; the message names the key."""

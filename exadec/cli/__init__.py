@@ -4,7 +4,9 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 """
 
 import logging
+import signal
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -14,7 +16,7 @@ from exadec.cli.experiment import experiment
 from exadec.cli.runs import demo, train
 from exadec.cli.scoring import ScoreCommand, report, score
 from exadec.cli.writing import generate, swap
-from exadec.errors import InputError
+from exadec.errors import InputError, explain_lack_of_memory
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,12 +45,26 @@ def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))  # ends as with Ctrl-C
     try:
         app()
     except BrokenPipeError:  # the reader of our output has exited, as `head` does
         sys.stderr.close()
         sys.exit(0)
+    except SystemExit as end:
+        if isinstance(end.__context__ and end.__context__.__cause__, KeyboardInterrupt):  # typer says nothing of it
+            say("Interrupted. What was finished before is kept; run the same command again to go on.")
+        raise
     except (InputError, OSError) as error:
-        messages.quiet = False  # with several processes, the one that fails says why
-        say(f"exadec: {error}", style="red")
-        sys.exit(2)
+        _fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        reason = explain_lack_of_memory(error)
+        if reason is None:
+            raise
+        _fail(reason)
+
+
+def _fail(reason: str) -> NoReturn:
+    messages.quiet = False  # with several processes, the one that fails says why
+    say(f"exadec: {reason}", style="red")
+    sys.exit(2)
