@@ -1,5 +1,6 @@
 """`exadec train` and `exadec demo`, as a user meets them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from exadec.training.checkpoint import read_notes
 from support.command import SOURCE, assert_refused_in, exadec
 
 
@@ -21,7 +23,7 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     started = [tmp_path / "demo" / variant / "metrics.jsonl" for variant in ("seq2seq", "attexp")]
     deadline = time.monotonic() + 120
-    while not all(path.is_file() for path in started) and time.monotonic() < deadline:
+    while not all(path.is_file() and path.stat().st_size for path in started) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
     _, shown = process.communicate(timeout=60)
@@ -34,6 +36,20 @@ def test_ctrl_c_stops_the_demo_and_starts_no_further_model(tmp_path: Path) -> No
         "seq2seq",
         "terms-words-source",
     ]
+    for path in started:  # stopped in their first epoch, and usable
+        assert read_notes(path.with_name("last.safetensors"))["position"]["epoch"] == 0
+    position = read_notes(started[0].with_name("last.safetensors"))["position"]["step"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 120
+    lines: list[str] = []
+    while len(lines) < position // 25 + 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        lines = started[0].read_text("utf-8").splitlines()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    rows = [json.loads(line) for line in lines]
+    steps = [row["step"] for row in rows if row["kind"] == "loss"]
+    assert steps == [25 * (number + 1) for number in range(len(steps))]  # it went on; it did not begin again
 
 
 @pytest.mark.slow
@@ -86,6 +102,10 @@ def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
             "`model.cell` must be one of lstm, gru, elman",
         ),
         (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
+        (
+            ["train", "toy.yaml", "--run", "new", "--set", "model.hidden=10000000"],
+            "there is not enough memory for this;",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from exadec.exemplars.retrieve import (
     retrieve,
 )
 from support.stories import records_of
-from support.toys import config_for, write_splits
+from support.toys import config_for, toy_config, toy_records, write_splits
 
 
 def test_each_policy_has_a_folder_of_its_own(corpus: Corpus) -> None:
@@ -191,3 +193,23 @@ def test_too_few_exemplars_are_repeated(tmp_path: Path) -> None:
     corpus = prepare(config_for(tmp_path, segmentation="words"))
     found = retrieve(corpus, ExemplarConfig(neighbours=3)).nearest("train", 3)
     assert found.tolist() == [[1, 2, 1], [0, 2, 0], [0, 1, 0], [4, 4, 4], [3, 3, 3], [-1, -1, -1]]
+
+
+@pytest.mark.slow
+def test_two_processes_do_not_spoil_each_others_exemplars(tmp_path: Path) -> None:
+    """One makes them; the other is refused with its number, or comes late and finds them."""
+    write_splits(tmp_path, toy_records(300, 1))
+    config = toy_config(tmp_path)
+    (tmp_path / "toy.yaml").write_text(json.dumps(config.to_dict()), "utf-8")
+    corpus = prepare(config)
+    for _ in range(3):
+        shutil.rmtree(exemplar_folder(corpus), ignore_errors=True)
+        command = [sys.executable, "-m", "exadec", "retrieve", str(tmp_path / "toy.yaml")]
+        both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        shown = [process.communicate()[1] for process in both]
+        assert min(process.returncode for process in both) == 0, shown
+        for process, other, text in zip(both, reversed(both), shown, strict=True):
+            assert process.returncode == 0 or f"process {other.pid} on " in " ".join(text.split()), text
+        found = retrieve(corpus)
+        assert all((found.indices(split) >= 0).all() for split in ("train", "valid", "test"))
+    assert not [path.name for path in corpus.folder.parent.iterdir() if path.name.startswith(".")]

@@ -157,22 +157,23 @@ def test_run_of_an_earlier_version_is_resumed(toy: Path) -> None:
     assert events[1].surprise > 0
 
 
-def test_ctrl_c_leaves_a_usable_run(toy: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_signal_leaves_a_usable_run(toy: Path, number: signal.Signals) -> None:
     """A real process, a real signal."""
     config = variant_config(toy, "adadec", epochs=500, patience=500)
     (toy / "long.yaml").write_text(json.dumps(config.to_dict()), "utf-8")
-    command = [sys.executable, "-m", "exadec", "train", str(toy / "long.yaml"), "--run", str(toy / "ctrl-c")]
+    command = [sys.executable, "-m", "exadec", "train", str(toy / "long.yaml"), "--run", str(toy / number.name)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    metrics = toy / "ctrl-c" / "metrics.jsonl"
+    metrics = toy / number.name / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130, messages
     assert "--resume to continue" in " ".join(messages.split())
-    assert_usable(toy / "ctrl-c")
-    assert read_notes(toy / "ctrl-c" / LAST)["position"]["step"] >= 19  # the first line of metrics was there
+    assert_usable(toy / number.name)
+    assert read_notes(toy / number.name / LAST)["position"]["step"] >= 19  # the first line of metrics was there
 
 
 def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path]) -> None:
