@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from exadec.training.evaluation import evaluate
     from exadec.training.trainer import train
 
+    __version__: str
+
 __all__ = ["Config", "Generation", "Record", "Writer", "evaluate", "load", "prepare", "retrieve", "train"]
 
 _HOMES = {
@@ -29,6 +31,15 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that `exadec --help` does not wait for torch."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("exadec")
     if name not in _HOMES:
         raise AttributeError(f"module 'exadec' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also before their first use."""
+    return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]

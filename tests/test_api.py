@@ -1,6 +1,8 @@
 """Writing with a trained run: each encoder runs once, and what is shown is what the model read."""
 
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -284,3 +286,16 @@ def test_saved_model_knows_the_other_case(beyond: Writer) -> None:
     vocabulary = beyond.run.vocabulary
     np.testing.assert_array_equal(beyond.model.other_case.numpy(), find_other_case(vocabulary))
     assert vocabulary.pieces[beyond.model.other_case[vocabulary.get("Ġup")]] == "ĠUp"
+
+
+def test_public_names_are_shown_before_their_first_use_and_without_torch() -> None:
+    program = (
+        "import sys, exadec, pydoc\n"
+        "assert {*exadec.__all__, '__version__'} <= set(dir(exadec))\n"
+        "assert exadec.__version__[0].isdigit()\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+        "shown = pydoc.render_doc(exadec, renderer=pydoc.plaintext)\n"
+        "assert all(f'{name}(' in shown for name in exadec.__all__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

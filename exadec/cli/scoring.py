@@ -182,6 +182,8 @@ def report(
     from exadec.views.report import choose_swaps, write_report
     from exadec.views.results import compare_runs, render_table
 
+    if out.is_dir():
+        raise InputError(f"{out}: this is a folder; --out names the HTML file, such as {out / 'report.html'}.")
     results = compare_runs(runs, split)
     Console().print(render_table(results))
     if results.manner:

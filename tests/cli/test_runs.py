@@ -50,7 +50,11 @@ def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "absent.yaml"], "absent.yaml: no such file."),
+        (["train", "absent.yaml"], "absent.yaml: no such file. `exadec config list` shows those"),
+        (["train", "absent/news.yaml"], "To use the one that comes with exadec, write `news`."),
+        (["train", "."], ".: this is a folder; name a file in it: toy.yaml."),
+        (["train", "work"], "work: this is a folder; name a YAML file."),
+        (["train", "toy.yaml", "--set", "epochs=2"], "unknown key `epochs`; did you mean `training.epochs`?"),
         (["train", "toy.yaml", "--set", "model.hiden=4"], "unknown key `model.hiden`; did you mean `model.hidden`?"),
         (
             ["train", "toy.yaml", "--set", "exemplars.policy=x"],
