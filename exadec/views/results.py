@@ -21,6 +21,7 @@ from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
+from exadec.views.fitting import Fitting
 from exadec.views.manner import Column, Written, column_to_json, compare_manner
 
 VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
@@ -240,8 +241,8 @@ def format_difference_range(comparison: Comparison) -> str:
     return " to ".join(end.removeprefix("+") for end in ends)
 
 
-def render_table(results: Results) -> Table:
-    """For a terminal of 80 columns: each score above its interval."""
+def render_table(results: Results) -> Fitting:
+    """For a terminal: each score above its interval."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("Model", overflow="fold", min_width=14)
     for measure in results.baseline.measures:
@@ -258,7 +259,7 @@ def render_table(results: Results) -> Table:
         table.add_row(*cells)
     table.caption = "\n" + _describe_table(results)
     table.caption_justify = "left"
-    return table
+    return Fitting(table)
 
 
 def _difference_cell(comparison: Comparison | None) -> Text:
