@@ -4,11 +4,9 @@ In: a `Plan`. Out: result files, as soon as each run is finished. Started again,
 """
 
 import fnmatch
-import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,26 +98,6 @@ def find_state(plan: Plan, only: str | None = None) -> State:
     return State(tasks, problems)
 
 
-@contextmanager
-def _saying_once() -> Iterator[None]:
-    """Log each message about a corpus once, though it is checked for every run."""
-    said: set[str] = set()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        was_said = text in said
-        said.add(text)
-        return not was_said
-
-    logger = logging.getLogger(prepare.__module__)
-    logger.addFilter(is_new)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_new)
-
-
-@_saying_once()
 def run_plan(
     plan: Plan,
     state: State,

@@ -283,7 +283,6 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
 
 
 def _forward_messages(channel: Connection) -> None:
-    logging.getLogger(prepare.__module__).disabled = True  # the parent has logged preparation already
     package = logging.getLogger("exadec")
     package.addHandler(_Forward(channel))
     package.setLevel(logging.INFO)
