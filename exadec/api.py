@@ -277,6 +277,10 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
-def load(folder: Path | str, overrides: Sequence[str] = ()) -> Writer:
-    """Open a run for writing. `overrides` change search settings, such as `search.beam_size=1` for greedy search."""
-    return Writer(open_run(Path(folder), overrides))
+def load(folder: Path | str, overrides: Sequence[str] = (), device: str | None = None) -> Writer:
+    """Open a run for writing. `overrides` change search settings, such as `search.beam_size=1` for greedy search.
+
+    `device` is cpu, cuda or cuda:N; by default a GPU if there is one.
+    """
+    run = open_run(Path(folder), overrides)
+    return Writer(run, run.load_model(device=device))

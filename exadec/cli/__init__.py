@@ -4,6 +4,7 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 """
 
 import logging
+import re
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -58,6 +59,11 @@ def before_any_verb(
     """Only the options that come before a verb; the help of `app` describes the command."""
 
 
+def _with_options(message: str) -> str:
+    """The library speaks of its arguments: `force=True` is --force here."""
+    return re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+
+
 def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
@@ -69,5 +75,5 @@ def main() -> None:
         sys.exit(0)
     except (InputError, OSError) as error:
         messages.quiet = False  # with several processes, the one that fails says why
-        say(f"exadec: {error}", style="red")
+        say(f"exadec: {_with_options(str(error))}", style="red")
         sys.exit(2)

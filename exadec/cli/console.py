@@ -18,6 +18,11 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
 ]
 
+DeviceName = Annotated[
+    str | None,
+    typer.Option("--device", metavar="cpu|cuda|cuda:N", help="Where to compute; by default a GPU if there is one."),
+]
+
 SearchOverrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="search.KEY=VALUE", help="Change one search setting; repeatable."),

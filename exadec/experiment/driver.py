@@ -17,6 +17,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
 from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
+from exadec.model.backends.choice import pick_device
 from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import LAST, read_notes
 from exadec.training.events import Failed, RunEvent
@@ -134,7 +135,7 @@ def run_plan(
         return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
 
     # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
-    at_once = at_once or choose_at_once(len(list_trials(plan)))
+    at_once = at_once or choose_at_once(len(list_trials(plan)), pick_device())
     try:
         if jobs:
             time_limit = TimeLimit(limit, expect)

@@ -41,14 +41,15 @@ class Run:
     vocabulary: Vocabulary
     segmenter: Segmenter
 
-    def load_model(self, name: str = BEST) -> Seq2seq:
-        """The model with the weights of a checkpoint, in evaluation mode, on the GPU if there is one."""
+    def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
+        """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
+        place = pick_device(device)
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         model = Seq2seq(self.config.model, len(self.vocabulary), pretrained=_placeholder(self.config, tensors))
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
-        return model.eval().to(pick_device())
+        return model.eval().to(place)
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""

@@ -133,15 +133,18 @@ def evaluate(
     split: str = "test",
     overrides: Sequence[str] = (),
     report: Report = silent,
+    device: str | None = None,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
-    `overrides` change search settings: `search.key=value`.
+    `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
+    is one.
     """
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
-    outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
+    model = run.load_model(device=device)
+    outputs = decode_split(model, corpus, exemplars, split, run.config.search, report=report)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,12 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
+from exadec.exemplars.join import Device, choose_device
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
+from exadec.model.backends.choice import choose_backend, on_device, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.search.guidance import refuse_guidance
@@ -58,6 +59,9 @@ LOG_EVERY = 25
 LOGGED = ("manner", "leak", "support")
 """Scores that a model with exemplars logs at each evaluation, besides the one that early stopping watches."""
 
+EXISTING = "use `resume=True` to continue it or `force=True` to replace it"
+"""What to do about a run that exists."""
+
 Observer = Callable[[TrainingEvent], None]
 
 
@@ -86,23 +90,27 @@ def train(
     force: bool = False,
     observe: Observer = lambda event: None,
     report: Report = silent,
+    device: str | None = None,
 ) -> Run:
     """Train one model in a new run folder, or resume an interrupted run exactly where it stopped.
 
-    Under `torchrun` all processes train it together, and only rank 0 calls `observe`.
+    `device` is cpu, cuda or cuda:N; by default a GPU if there is one. Under `torchrun` all processes train the run
+    together, each on its own GPU, and only rank 0 calls `observe`.
     """
     folder = Path(folder)
-    with join_processes() as processes:
-        processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count))
-        precision = choose_precision(config.training.precision, pick_device())
+    with join_processes() as processes, ExitStack() as stack:
+        processes.from_first(lambda: _refuse_impossible(config, folder, resume, force, processes.count, device))
+        place = pick_device(device)
+        stack.enter_context(on_device(place))
+        precision = choose_precision(config.training.precision, place)
         with processes.together():
-            chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
-        corpus, exemplars = processes.in_turn(lambda: _prepare(config, report))
+            chosen = choose_backend(config.training.backend, place, precision, config.model)
+        corpus, exemplars = processes.in_turn(lambda: _prepare(config, report, device))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
         # Before creating the run's folder, so that a failure leaves none.
-        model = build_model(config, corpus).to(pick_device())
+        model = build_model(config, corpus).to(place)
         model.backend = chosen.backend
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # same weights, different dropout
@@ -324,9 +332,9 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     return Seq2seq(config.model, len(corpus.vocabulary), vectors, other_case=other_case)
 
 
-def refuse_settings(config: Config) -> None:
-    """Refuse a configuration that cannot be trained here, as far as it shows before any work is done."""
-    training, device = config.training, pick_device()
+def refuse_settings(config: Config, wanted: str | None = None) -> None:
+    """Refuse a configuration that cannot be trained on this device, as far as it shows before any work is done."""
+    training, device = config.training, pick_device(wanted)
     check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
     refuse_guidance(config.search, config.model)
@@ -335,23 +343,32 @@ def refuse_settings(config: Config) -> None:
     refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)
 
 
-def _refuse_impossible(config: Config, folder: Path, resume: bool, force: bool, processes: int) -> None:
-    refuse_settings(config)
+def _refuse_impossible(
+    config: Config, folder: Path, resume: bool, force: bool, processes: int, device: str | None
+) -> None:
+    refuse_settings(config, device)
     training = config.training
+    if processes > 1 and pick_device(device).index is not None:
+        raise InputError(f"`torchrun` gives each process a GPU of its own: the device cannot be {device}.")
     if training.batch_size % processes:
         raise InputError(
             f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: it "
             f"counts the instances of all processes together. Set it to a multiple of {processes}."
         )
     if folder.exists() and not (resume or force):
-        raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
+        raise InputError(f"{folder}: the run already exists; {EXISTING}.")
     if resume and not folder.exists():
         raise InputError(f"{folder}: there is no run to resume.")
 
 
-def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
+def _prepare(config: Config, report: Report, device: str | None) -> tuple[Corpus, ExemplarMap]:
     corpus = prepare(config, report)
-    return corpus, retrieve(corpus, config.exemplars, report)
+    return corpus, retrieve(corpus, config.exemplars, report, join_device(device))
+
+
+def join_device(wanted: str | None) -> Device:
+    """Where exemplars are retrieved for training on a device."""
+    return "auto" if wanted is None else choose_device(pick_device(wanted).type)
 
 
 def _start_run(
@@ -370,7 +387,7 @@ def _start_run(
 
 def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
     if run.config != config:
-        raise InputError(f"{run.folder}: the run was started with another configuration; --resume needs the same one.")
+        raise InputError(f"{run.folder}: the run was started with another configuration; resume it with the same one.")
     for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
         if run.facts[name] != value:
             raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")

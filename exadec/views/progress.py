@@ -1,7 +1,7 @@
 """Live progress.
 
-In: reports of stages and events of training. Out: the parameter table of a model, and bars on a terminal. In a log, where
-bars are of no use, each evaluation is a line, and so is each minute of a long stage.
+In: reports of stages and events of training. Out: the parameter table of a model, and bars on a terminal. In a log,
+where bars are of no use, each evaluation is a line, and so is each minute of a long stage.
 
 This module does not import torch: commands that do not train show progress, too.
 """
