@@ -115,7 +115,8 @@ class ExemplarConfig:
     policy: str = "nearest"
     """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: another instance's nearest;
     `oracle`: nearest by the target itself, and `form`: a target of the same form with other words, both for analysis
-    only; `given`: named in the file `given`. All policies are in `exadec.exemplars.policies.POLICIES`."""
+    only; `given`: named in the file `given`; `none`: no exemplar at all, a control. All policies are in
+    `exadec.exemplars.policies.POLICIES`."""
     neighbours: int = 1
     """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"

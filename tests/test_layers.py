@@ -42,7 +42,6 @@ TESTED_IN = {
     "corpus/wire_lexicon": "corpus/test_wire.py",
     "demo": "test_readme.py",
     "errors": "cli/test_runs.py",
-    "exemplars/audit": "views/test_inspection.py",
     "exemplars/candidates": "exemplars/test_join.py",
     "exemplars/gpu_kernels": "exemplars/test_cuda.py",
     "exemplars/index_files": "exemplars/test_index.py",

@@ -24,6 +24,7 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
+from exadec.exemplars.audit import find_faults
 from exadec.exemplars.join import Device, choose_device
 from exadec.exemplars.retrieve import ExemplarMap, retrieve
 from exadec.files import replacing
@@ -109,6 +110,8 @@ def train(
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
+        if config.model.reads_exemplars:
+            processes.from_first(lambda: _check_exemplars(corpus, exemplars))
         # Before creating the run's folder, so that a failure leaves none.
         model = build_model(config, corpus).to(place)
         model.backend = chosen.backend
@@ -364,6 +367,15 @@ def _refuse_impossible(
 def _prepare(config: Config, report: Report, device: str | None) -> tuple[Corpus, ExemplarMap]:
     corpus = prepare(config, report)
     return corpus, retrieve(corpus, config.exemplars, report, join_device(device))
+
+
+def _check_exemplars(corpus: Corpus, exemplars: ExemplarMap) -> None:
+    """Warn of exemplars that are of little use, and refuse to train without a single one, unless that is wanted."""
+    faults = find_faults(corpus, exemplars)
+    if faults and (exemplars.indices("train") < 0).all():
+        raise InputError(f"{exemplars.folder}: {faults[0]} To train without exemplars, set exemplars.policy=none.")
+    for fault in faults:
+        logger.warning("%s: %s", exemplars.folder, fault)
 
 
 def join_device(wanted: str | None) -> Device:

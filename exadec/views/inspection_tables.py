@@ -94,7 +94,9 @@ def histogram_rows(inspection: Inspection) -> Iterator[tuple[str, list[Distribut
     yield "source length", [facts.sources.lengths for facts in splits]
     yield "target length", [facts.targets.lengths for facts in splits]
     if inspection.audit is not None:
-        yield "similarity", [one.similarity for one in inspection.audit.splits.values()]
+        similarities = [one.similarity for one in inspection.audit.splits.values()]
+        if any(similarities):
+            yield "similarity", similarities
 
 
 def sparkline(counts: Sequence[int]) -> str:
@@ -125,6 +127,7 @@ def render_inspection(inspection: Inspection) -> RenderableType:
         parts.append(Text(f"Exemplars: {inspection.note}", overflow="fold"))
     else:
         parts.append(Text(SEEN, "dim"))
+    parts += [Text(f"Warning: {fault}", "yellow") for fault in inspection.faults]
     parts += ["", Fitting(histograms)]
     if inspection.copying:
         parts += ["", Text("ROUGE F1 of copying the exemplar, by its similarity", "bold"), _copy_table(inspection)]
