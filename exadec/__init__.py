@@ -4,28 +4,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from exadec.api import Generation, Writer, load
+    from exadec.api import Generation, Writer, load, train
     from exadec.config import Config
     from exadec.corpus.prepare import prepare
     from exadec.corpus.record import Record
     from exadec.exemplars.retrieve import retrieve
+    from exadec.textmetrics.metrics import score
     from exadec.training.evaluation import evaluate
-    from exadec.training.trainer import train
+    from exadec.views.results import compare_runs
 
     __version__: str
 
-__all__ = ["Config", "Generation", "Record", "Writer", "evaluate", "load", "prepare", "retrieve", "train"]
+__all__ = [
+    "Config",
+    "Generation",
+    "Record",
+    "Writer",
+    "compare_runs",
+    "evaluate",
+    "load",
+    "prepare",
+    "retrieve",
+    "score",
+    "train",
+]
 
 _HOMES = {
     "Config": "exadec.config",
     "Generation": "exadec.api",
     "Record": "exadec.corpus.record",
     "Writer": "exadec.api",
+    "compare_runs": "exadec.views.results",
     "evaluate": "exadec.training.evaluation",
     "load": "exadec.api",
     "prepare": "exadec.corpus.prepare",
     "retrieve": "exadec.exemplars.retrieve",
-    "train": "exadec.training.trainer",
+    "score": "exadec.textmetrics.metrics",
+    "train": "exadec.api",
 }
 
 

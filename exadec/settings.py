@@ -6,11 +6,11 @@ metric is an error before any work is done.
 Formats, policies and metrics are listed in the packages that implement them, which `config` cannot import.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from exadec.config import Config
 from exadec.errors import ConfigError
+from exadec.strict_yaml import Overrides
 
 
 def shipped_configs() -> dict[str, Path]:
@@ -38,7 +38,7 @@ def find_config(given: Path | str) -> Path:
     raise ConfigError(f"{path}: no such file. {hint}.")
 
 
-def load_config(path: Path | str, overrides: Sequence[str] | None = None, variant: str | None = None) -> Config:
+def load_config(path: Path | str, overrides: Overrides | None = None, variant: str | None = None) -> Config:
     """`Config.load` of the file that `find_config` finds, with its names checked."""
     config = Config.load(find_config(path), overrides or (), variant)
     check_names(config)

@@ -6,8 +6,9 @@ that names the key and the nearest one that exists.
 
 import dataclasses
 import difflib
+import json
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,8 @@ import yaml
 from exadec.errors import ConfigError
 
 Built = TypeVar("Built")
+Overrides = Sequence[str] | Mapping[str, Any]
+"""Values to change: `section.key=value`, as on a command line, or `{"section.key": value}`."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -32,6 +35,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected sections such as `model:`, but found none.")
     return values
+
+
+def list_overrides(overrides: Overrides) -> list[str]:
+    """Each as `section.key=value`."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={json.dumps(value, default=str)}" for key, value in overrides.items()]
+    return [overrides] if isinstance(overrides, str) else list(overrides)
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:

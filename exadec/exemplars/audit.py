@@ -117,14 +117,14 @@ def find_faults(corpus: Corpus, exemplars: ExemplarMap) -> list[str]:
     if lacking:
         return [f"{', '.join(lacking)} instances have no exemplar: {_explain_missing(corpus, config)}."]
     same = {split: _count_same(split, "source", corpus, exemplars) / rows.sum() for split, rows in found.items()}
-    lowest = min(SPLITS, key=lambda split: same[split])
+    means = {split: float(exemplars.similarities(split)[rows].mean()) for split, rows in found.items()}
+    lowest = min(SPLITS, key=lambda split: (same[split], means[split]))
     if same["train"] - same[lowest] < TOO_GOOD or config.get("calibrated"):
         return []
-    means = [float(exemplars.similarities(split)[found[split]].mean()) for split in ("train", lowest)]
     return [
         f"{same['train']:.0%} of the training exemplars come from an identical source, but {same[lowest]:.0%} of the "
-        f"{lowest} ones (mean similarity {means[0]:.2f} and {means[1]:.2f}), so a model will trust exemplars too much: "
-        "set exemplars.exclude_same_source=true."
+        f"{lowest} ones (mean similarity {means['train']:.2f} and {means[lowest]:.2f}), so models trust exemplars "
+        "too much: set exemplars.exclude_same_source=true."
     ]
 
 

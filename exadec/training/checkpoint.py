@@ -4,7 +4,7 @@ In: a model and the state of training. Out: files to load the model from, and to
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.seq2seq import Seq2seq
+from exadec.strict_yaml import Overrides, list_overrides
 from exadec.training.events import Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
@@ -77,9 +78,9 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
     return open_run(folder)
 
 
-def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
+def open_run(folder: Path, overrides: Overrides = ()) -> Run:
     """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`."""
-    for override in overrides:
+    for override in list_overrides(overrides):
         if not override.startswith("search."):
             raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
     for name in (CONFIG, FACTS, VOCABULARY):

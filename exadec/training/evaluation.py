@@ -21,6 +21,7 @@ from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
+from exadec.strict_yaml import Overrides
 from exadec.textmetrics import Score, mean_score
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import open_corpus, open_run
@@ -131,7 +132,7 @@ def mean_surprise(
 def evaluate(
     folder: Path | str,
     split: str = "test",
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     report: Report = silent,
     device: str | None = None,
 ) -> list[Output]:
@@ -162,7 +163,8 @@ def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
 
 def read_outputs(path: Path) -> list[Output]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file; `exadec generate RUN --split {path.name.split('.')[0]}` makes it.")
+        split = path.name.split(".")[0]
+        raise InputError(f"{path}: no such file; `evaluate`, or `exadec generate RUN --split {split}`, makes it.")
     outputs = []
     for number, line in read_lines(path):
         try:

@@ -90,6 +90,20 @@ class Results:
     def instances(self) -> int:
         return len(self.baseline.outputs)
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row for each score of each system: what a DataFrame takes."""
+        return [
+            {
+                "model": system.name,
+                "variant": system.run.config.model.variant,
+                "run": str(system.run.folder),
+                "split": self.split,
+                **measured.to_row(),
+            }
+            for system in self.systems
+            for measured in system.measures.values()
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Raw numbers, with signatures that say how they were computed."""
         return {
@@ -103,8 +117,11 @@ class Results:
         }
 
 
-def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
-    """Score the outputs of runs on one split; an error if the runs have different instances."""
+def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
+    """Score the outputs of runs on one split; an error if the runs have different instances.
+
+    `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
+    """
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
     runs = [open_run(Path(folder)) for folder in folders]
