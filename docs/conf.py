@@ -21,7 +21,7 @@ COMPILED = {"numba", "triton"}
 project = "exadec"
 author = "The exadec developers"
 copyright = author
-version = release = "0.1.0"
+version = release = exadec.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]

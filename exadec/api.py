@@ -1,18 +1,18 @@
-"""Writing text with a trained run.
+"""Training a run and writing text with it, from Python.
 
-In: a run folder, then sources and exemplars as text. Out: `Generation`s.
+In: a configuration; or a run folder, then sources and exemplars as text. Out: a `Run`; or `Generation`s.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 
-from exadec.config import SearchConfig
+from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Corpus, Sequences
 from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
@@ -22,7 +22,11 @@ from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
+from exadec.settings import load_config
+from exadec.strict_yaml import Overrides
 from exadec.training.checkpoint import Run, open_corpus, open_run
+from exadec.training.trainer import Observer
+from exadec.training.trainer import train as train_run
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ class Writer:
     def _training_targets(self) -> Sequences:
         return self._corpus.targets("train")
 
+    @overload
     def write(
         self,
         source: str,
@@ -132,26 +137,49 @@ class Writer:
         n_best: int = 1,
         group: str | None = None,
         guidance: float | None = None,
-    ) -> Generation:
+    ) -> Generation: ...
+
+    @overload
+    def write(
+        self,
+        source: list[str] | tuple[str, ...],
+        exemplar: str | Sequence[str | None] | None = None,
+        n_best: int = 1,
+        group: str | Sequence[str | None] | None = None,
+        guidance: float | None = None,
+    ) -> list[Generation]: ...
+
+    def write(
+        self,
+        source: str | list[str] | tuple[str, ...],
+        exemplar: str | Sequence[str | None] | None = None,
+        n_best: int = 1,
+        group: str | Sequence[str | None] | None = None,
+        guidance: float | None = None,
+    ) -> Generation | list[Generation]:
         """Say what the source says in the manner of the exemplar. Without one, retrieve it from the training targets.
 
-        With a group, retrieve it only from that group's targets, to write in its house style. A model that was trained
-        with `corpus.group_in_source` is told the group, too; a group that it does not know is an error. `guidance` is
-        for this call and takes the place of `search.guidance`: the higher, the more strictly the exemplar is followed.
+        A list of sources gives a list of texts, as `write_all` does. With a group, retrieve the exemplar only from that
+        group's targets, to write in its house style. A model that was trained with `corpus.group_in_source` is told the
+        group, too; a group that it does not know is an error. `guidance` is for this call and takes the place of
+        `search.guidance`: the higher, the more strictly the exemplar is followed.
         """
-        return self.write_all([source], [exemplar], n_best, group, guidance)[0]
+        if isinstance(source, str):
+            return self.write_all([source], exemplar, n_best, group, guidance)[0]
+        return self.write_all(source, exemplar, n_best, group, guidance)
 
     def write_all(
         self,
         sources: Sequence[str],
-        exemplars: Sequence[str | None] | None = None,
+        exemplars: str | Sequence[str | None] | None = None,
         n_best: int = 1,
         group: str | Sequence[str | None] | None = None,
         guidance: float | None = None,
     ) -> list[Generation]:
-        """`write` for many sources at once, each with its own exemplar; one group for all, or a group for each."""
-        if exemplars is None:
-            exemplars = [None] * len(sources)
+        """`write` for many sources at once. An exemplar, or a group, is one for all or a list with one for each."""
+        if isinstance(sources, str):
+            raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
+        exemplars = [exemplars] * len(sources) if exemplars is None or isinstance(exemplars, str) else exemplars
         groups = [group] * len(sources) if group is None or isinstance(group, str) else group
         for name, values in (("exemplars", exemplars), ("groups", groups)):
             if len(values) != len(sources):
@@ -277,6 +305,36 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
-def load(folder: Path | str, overrides: Sequence[str] = ()) -> Writer:
-    """Open a run for writing. `overrides` change search settings, such as `search.beam_size=1` for greedy search."""
-    return Writer(open_run(Path(folder), overrides))
+def load(folder: Path | str, overrides: Overrides = (), device: str | None = None) -> Writer:
+    """Open a run for writing. `overrides` change search settings: `{"search.beam_size": 1}` is greedy search.
+
+    `device` is cpu, cuda or cuda:N; by default a GPU if there is one.
+    """
+    run = open_run(Path(folder), overrides)
+    return Writer(run, run.load_model(device=device))
+
+
+def train(
+    config: Config | Path | str,
+    folder: Path | str | None = None,
+    *,
+    variant: str | None = None,
+    overrides: Overrides = (),
+    resume: bool = False,
+    force: bool = False,
+    device: str | None = None,
+    observe: Observer = lambda event: None,
+) -> Run:
+    """Train one model, as `exadec train` does: data are prepared and exemplars retrieved first, if needed.
+
+    `config` is a YAML file, the name of one that ships with exadec, such as `wire`, or a `Config`. `overrides` change
+    values of a file: `{"training.epochs": 2}`, or `["training.epochs=2"]` as on the command line. `variant` is a model
+    of the paper. The run's folder is by default that of the configuration and the variant's name. An existing run is
+    continued with `resume`, replaced with `force`, and an error otherwise. `observe` is called with each event.
+    """
+    if not isinstance(config, Config):
+        config = load_config(config, overrides, variant)
+    elif overrides or variant is not None:
+        raise ValueError("`overrides` and `variant` change a file's values; change a `Config` by its method `replace`.")
+    place = Path(config.folder) / config.model.variant if folder is None else folder
+    return train_run(config, place, resume, force, observe, device=device)

@@ -4,13 +4,22 @@ In: a strict YAML file and `section.key=value` overrides. Out: a checked `Config
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from exadec.errors import ConfigError
-from exadec.strict_yaml import apply_override, build, list_keys, read_yaml, require, require_choice
+from exadec.strict_yaml import (
+    Overrides,
+    apply_override,
+    build,
+    list_keys,
+    list_overrides,
+    read_yaml,
+    require,
+    require_choice,
+)
 
 __all__ = [
     "PRESETS",
@@ -115,7 +124,8 @@ class ExemplarConfig:
     policy: str = "nearest"
     """`nearest` source; `sample`: one of the nearest; `random` target; `shuffled`: another instance's nearest;
     `oracle`: nearest by the target itself, and `form`: a target of the same form with other words, both for analysis
-    only; `given`: named in the file `given`. All policies are in `exadec.exemplars.policies.POLICIES`."""
+    only; `given`: named in the file `given`; `none`: no exemplar at all, a control. All policies are in
+    `exadec.exemplars.policies.POLICIES`."""
     neighbours: int = 1
     """k: how many of the nearest are kept; `sample` draws one of them."""
     weighting: Literal["raw", "binary", "tfidf"] = "raw"
@@ -388,14 +398,14 @@ class Config:
             )
 
     @staticmethod
-    def load(path: Path | str, overrides: Sequence[str] = (), variant: str | None = None) -> "Config":
+    def load(path: Path | str, overrides: Overrides = (), variant: str | None = None) -> "Config":
         """Read YAML, then apply the `section.key=value` overrides, then the variant's two switches.
 
         A key of the file wins over the file's own preset. A preset among the overrides wins over the file, but not
         over other overrides.
         """
         values = read_yaml(Path(path))
-        for override in sorted(overrides, key=lambda text: not text.startswith("preset=")):
+        for override in sorted(list_overrides(overrides), key=lambda text: not text.startswith("preset=")):
             apply_override(values, override)
             if override.startswith("preset="):
                 _apply_preset(values)

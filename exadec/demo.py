@@ -13,7 +13,7 @@ from exadec.config import VARIANTS
 from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
-from exadec.settings import find_config, load_config
+from exadec.settings import load_config, shipped_configs
 from exadec.training.checkpoint import delete_run
 from exadec.training.side_by_side import Job, is_finished, is_same_run, refuse_torchrun, train_side_by_side
 from exadec.training.trainer import refuse_settings
@@ -30,9 +30,8 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     """Train the models that are not finished, show the results, and return the report's path."""
     refuse_torchrun()
     started = time.monotonic()
-    configs = {
-        variant: load_config(find_config("wire"), [*overrides, f"folder={folder}"], variant) for variant in VARIANTS
-    }
+    wire = shipped_configs()["wire"]
+    configs = {variant: load_config(wire, [*overrides, f"folder={folder}"], variant) for variant in VARIANTS}
     for config in configs.values():
         refuse_settings(config)  # before runs that cannot be trained again are deleted
     with Display(console) as display:

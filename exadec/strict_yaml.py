@@ -6,8 +6,9 @@ that names the key and the nearest one that exists.
 
 import dataclasses
 import difflib
+import json
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,8 @@ import yaml
 from exadec.errors import ConfigError
 
 Built = TypeVar("Built")
+Overrides = Sequence[str] | Mapping[str, Any]
+"""Values to change: `section.key=value`, as on a command line, or `{"section.key": value}`."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -34,11 +37,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return values
 
 
+def list_overrides(overrides: Overrides) -> list[str]:
+    """Each as `section.key=value`."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={json.dumps(value, default=str)}" for key, value in overrides.items()]
+    return [overrides] if isinstance(overrides, str) else list(overrides)
+
+
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Set `section.key=value` in the sections; the value is parsed as YAML."""
     key, equals, text = override.partition("=")
     if not equals:
-        raise ConfigError(f"--set needs section.key=value, but got {override!r}.")
+        raise ConfigError(f"a setting is changed by section.key=value, but got {override!r}.")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -106,14 +116,19 @@ def _is_required(item: dataclasses.Field[Any]) -> bool:
 
 
 def _suggestion(name: str, whole: type) -> str:
-    """The nearest known key. A key in the wrong section is matched by its last part."""
-    keys = list_keys(whole) if "." in name else [item.name for item in fields(whole)]
-    close = difflib.get_close_matches(name, keys, n=1, cutoff=0.75)
+    """The nearest known keys. A key in the wrong section, or in none, is matched by its last part."""
+    sections, keys = [item.name for item in fields(whole)], list_keys(whole)
+    by_last_part: dict[str, list[str]] = {}
+    for key in keys:
+        by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
+    last = name.rpartition(".")[2]
+    close = by_last_part.get(last, [])
+    if len(close) != 1:  # several sections have such a key, or none has: the whole name decides
+        close = difflib.get_close_matches(name, close or [*keys, *sections], n=1, cutoff=0.75) or close
     if not close:
-        by_last_part = {key.rpartition(".")[2]: key for key in keys}
-        close = [by_last_part[match] for match in difflib.get_close_matches(name.rpartition(".")[2], by_last_part, n=1)]
-    close = close or difflib.get_close_matches(name, keys, n=1, cutoff=0.3)
-    return f"; did you mean `{close[0]}`?" if close else "."
+        close = [key for match in difflib.get_close_matches(last, by_last_part, n=1) for key in by_last_part[match]]
+    close = close or difflib.get_close_matches(name, keys if "." in name else sections, n=1, cutoff=0.3)
+    return f"; did you mean {' or '.join(f'`{key}`' for key in close)}?" if close else "."
 
 
 def _convert(value: Any, hint: Any, name: str) -> Any:

@@ -1,6 +1,11 @@
 """Writing with a trained run: each encoder runs once, and what is shown is what the model read."""
 
+import ast
+import json
 import pickle
+import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import exadec
 from exadec.api import Writer, load
 from exadec.config import VARIANTS, Config
 from exadec.corpus.segment import find_other_case
@@ -22,6 +28,7 @@ from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
 from support.toys import config_for, toy_records, variant_config, write_splits
 
+ROOT = Path(__file__).parent.parent
 SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
 
 
@@ -84,6 +91,63 @@ def test_numbers_are_those_of_the_model_itself(writers: dict[str, Writer], varia
             assert one.coefficients is None
         else:
             np.testing.assert_allclose(one.coefficients, lam[row, 0], atol=1e-6)
+
+
+def test_a_list_is_written_at_once_with_one_exemplar_for_all_or_one_for_each(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    alone = [writer.write(source, "up n9 k2") for source in SOURCES]
+    for together in (
+        writer.write(SOURCES, "up n9 k2"),
+        writer.write(tuple(SOURCES), ["up n9 k2"] * 3),
+        writer.write_all(SOURCES, "up n9 k2"),
+    ):
+        assert [(one.text, one.exemplar) for one in together] == [(one.text, "up n9 k2") for one in alone]
+    assert [one.exemplar for one in writer.write(SOURCES)] == [writer.write(source).exemplar for source in SOURCES]
+    assert writer.write([]) == []
+    with pytest.raises(ValueError, match="There are 3 sources, but 2 exemplars"):
+        writer.write(SOURCES, ["up n9 k2", None])
+    with pytest.raises(ValueError, match="`sources` is one text"):
+        writer.write_all(SOURCES[0])
+
+
+def test_train_takes_a_file_and_overrides_and_returns_the_run(tmp_path: Path) -> None:
+    write_splits(tmp_path, toy_records(40, seed=0))
+    config = variant_config(tmp_path, "adadec", epochs=5)
+    path = tmp_path / "toy.yaml"
+    path.write_text(json.dumps(config.to_dict()), "utf-8")
+    events: list[object] = []
+    overrides = {"training.epochs": 1, "training.learning_rate": 1e-5, "corpus.train": tmp_path / "train.jsonl"}
+    run = exadec.train(path, variant="seq2seq", overrides=overrides, observe=events.append)
+    assert run.folder == Path(config.folder) / "seq2seq"
+    assert (run.config.training.epochs, run.config.training.learning_rate) == (1, 1e-5)
+    assert len(events) == 2  # the start, and an evaluation
+    again = exadec.train(
+        str(path), tmp_path / "again", variant="seq2seq", overrides=["training.epochs=1"], device="cpu"
+    )
+    assert again.folder == tmp_path / "again"
+    assert exadec.load(again.folder, {"search.beam_size": 1}).run.config.search.beam_size == 1
+    with pytest.raises(InputError, match="already exists; use `resume=True` to continue it or `force=True`"):
+        exadec.train(again.config, again.folder)
+    with pytest.raises(ValueError, match="change a `Config` by its method `replace`"):
+        exadec.train(config, tmp_path / "new", variant="seq2seq")
+    with pytest.raises(InputError, match="only search"):
+        exadec.load(again.folder, {"model.hidden": 3})
+
+
+def test_messages_of_the_library_name_no_option_of_the_command_line() -> None:
+    """Options belong to `exadec/cli`, which makes them of arguments. A whole command is named with its options."""
+    commands = ("`exadec ", "use --nproc-per-node ")
+    named = [
+        f"{path.name}: {node.value}"
+        for path in sorted((ROOT / "exadec").rglob("*.py"))
+        if path.parent.name != "cli"
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Raise)
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.search(r"(^|\s)--?[a-z]", node.value) and not any(command in node.value for command in commands)
+    ]
+    assert named == []
 
 
 def test_generation_is_plain_data_without_the_model(writers: dict[str, Writer]) -> None:
@@ -284,3 +348,16 @@ def test_saved_model_knows_the_other_case(beyond: Writer) -> None:
     vocabulary = beyond.run.vocabulary
     np.testing.assert_array_equal(beyond.model.other_case.numpy(), find_other_case(vocabulary))
     assert vocabulary.pieces[beyond.model.other_case[vocabulary.get("Ġup")]] == "ĠUp"
+
+
+def test_public_names_are_shown_before_their_first_use_and_without_torch() -> None:
+    program = (
+        "import sys, exadec, pydoc\n"
+        "assert {*exadec.__all__, '__version__'} <= set(dir(exadec))\n"
+        "assert exadec.__version__[0].isdigit()\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+        "shown = pydoc.render_doc(exadec, renderer=pydoc.plaintext)\n"
+        "assert all(f'{name}(' in shown for name in exadec.__all__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -6,6 +6,8 @@ Whether the API reference builds without a warning is for `make docs`, which nee
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from exadec.cli import app
 from exadec.config import VARIANTS, Config, known_keys
 from exadec.textmetrics import leak, support
 from exadec.textmetrics.traits import YES_OR_NO, find_traits
+from support.command import exadec
+from support.small_wire import SMALL
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -25,6 +29,7 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).p
 TOP_LEVEL = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 TEXT = (ROOT / "docs" / "paper_map.md").read_text("utf-8")
 SCORES = (ROOT / "docs" / "scores.md").read_text("utf-8")
+USING = (ROOT / "docs" / "using.md").read_text("utf-8")
 SPANS = list(dict.fromkeys(re.findall(r"`([^`\n]+)`", TEXT)))
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
 
@@ -249,6 +254,27 @@ def test_commands_of_scores_exist_with_their_options() -> None:
     assert len(lines) == 5
     for line in lines:
         test_command_exists_with_its_options(line)
+
+
+def test_commands_of_using_exist_with_their_options() -> None:
+    lines = re.findall(r"^ *(exadec .*?)(?: #|$)", USING, re.MULTILINE)
+    assert len(lines) >= 7
+    for line in lines:
+        if line.split()[1].startswith("--"):
+            assert exadec(line.split()[1].replace("install", "show"), "bash").returncode == 0, line
+        else:
+            test_command_exists_with_its_options(line)
+
+
+@pytest.mark.slow
+def test_python_of_using_runs_on_a_smaller_wire(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", USING, re.DOTALL)
+    assert '"folder": "short"}' in program
+    program = program.replace('"folder": "short"}', f'"folder": "short", **{SMALL!r}}}')
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ROUGE-1 50.0" in done.stdout
 
 
 def test_the_page_is_not_empty() -> None:

@@ -42,7 +42,6 @@ TESTED_IN = {
     "corpus/wire_lexicon": "corpus/test_wire.py",
     "demo": "test_readme.py",
     "errors": "cli/test_runs.py",
-    "exemplars/audit": "views/test_inspection.py",
     "exemplars/candidates": "exemplars/test_join.py",
     "exemplars/gpu_kernels": "exemplars/test_cuda.py",
     "exemplars/index_files": "exemplars/test_index.py",
@@ -71,6 +70,7 @@ OF_NO_MODULE = {
     "test_layers.py": "the tree",
     "test_readme.py": "the commands of the README",
     "test_realdata.py": "real corpora, end to end",
+    "test_tour.py": "the notebook",
     "textmetrics/test_rouge_parity.py": "the official script",
 }
 """Test files that belong to no single module -> what they test."""

@@ -10,21 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from support.small_wire import SMALL
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 EXEMPLARS = (ROOT / "docs" / "exemplars.md").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 SHELL = re.findall(r"```sh\n(.*?)```", README + EXEMPLARS, re.DOTALL)
 PYTHON = re.findall(r"```python\n(.*?)```", README + EXEMPLARS, re.DOTALL)
-SMALL = {
-    "corpus.wire_train": 300,
-    "corpus.wire_outlets": 30,
-    "corpus.wire_heldout": 40,
-    "corpus.vocabulary_size": 700,
-    "model.hidden": 16,
-    "model.embedding": 16,
-    "training.evaluation_size": 10,
-}
 
 
 def commands() -> list[str]:

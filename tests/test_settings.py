@@ -6,7 +6,7 @@ import pytest
 
 from exadec.config import VARIANTS, Config, ConfigError
 from exadec.errors import InputError
-from exadec.settings import load_config
+from exadec.settings import find_config, load_config, shipped_configs
 
 
 @pytest.fixture
@@ -33,3 +33,17 @@ def test_names_that_no_list_has_are_refused(path: Path, override: str, message: 
     Config.load(path, [override])  # which cannot know
     with pytest.raises((ConfigError, InputError), match=message):
         load_config(path, [override])
+
+
+def test_a_file_wins_over_a_name_that_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wire").mkdir()  # such as a folder of runs
+    assert load_config("wire") == Config.load(shipped_configs()["wire"])
+    (tmp_path / "wire").rmdir()
+    (tmp_path / "wire").write_text("folder: mine\n", "utf-8")
+    assert load_config("wire").folder == "mine"
+
+
+def test_plans_ship_too() -> None:
+    assert find_config("plans/wire").name == "wire.yaml"
+    assert find_config("plans/wire") != find_config("wire")

@@ -4,12 +4,15 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 """
 
 import logging
+import re
 import signal
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 
+from exadec.cli.configs import configs
 from exadec.cli.console import MessageHandler, messages, say
 from exadec.cli.data import inspect, prepare, retrieve
 from exadec.cli.experiment import experiment
@@ -20,11 +23,11 @@ from exadec.errors import InputError, explain_lack_of_memory
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # of every verb
     pretty_exceptions_enable=False,
     help="Write text from a source (what to say) in the manner of an exemplar (how to say it).\n\n"
-    "To try it: `exadec demo`. To use your own data: write JSONL records with `source` and `target`, copy a file from "
-    "configs/, then run `exadec train CONFIG --variant adadec` and `exadec generate RUN`.",
+    "To try it: `exadec demo`. To use your own data: write JSONL records with `source` and `target`, begin with "
+    "`exadec config show news > mine.yaml`, then run `exadec train mine.yaml` and `exadec generate RUN`.",
 )
 for verb in (
     demo,
@@ -39,6 +42,27 @@ for verb in (
     experiment,
 ):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)
+app.add_typer(configs, name="config")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"exadec {version('exadec')}")
+        raise typer.Exit
+
+
+@app.callback()
+def before_any_verb(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Only the options that come before a verb; the help of `app` describes the command."""
+
+
+def _with_options(message: str) -> str:
+    """The library speaks of its arguments: `force=True` is --force here."""
+    return re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
 
 
 def main() -> None:
@@ -56,7 +80,7 @@ def main() -> None:
             say("Interrupted. What was finished before is kept; run the same command again to go on.")
         raise
     except (InputError, OSError) as error:
-        _fail(str(error))
+        _fail(_with_options(str(error)))
     except (MemoryError, RuntimeError) as error:
         reason = explain_lack_of_memory(error)
         if reason is None:

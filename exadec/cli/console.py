@@ -12,10 +12,15 @@ from rich.console import Console
 
 messages = Console(stderr=True)
 
-ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, such as configs/wire.yaml.")]
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, or a name that `config list` shows.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
+]
+
+DeviceName = Annotated[
+    str | None,
+    typer.Option("--device", metavar="cpu|cuda|cuda:N", help="Where to compute; by default a GPU if there is one."),
 ]
 
 SearchOverrides = Annotated[

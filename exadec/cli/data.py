@@ -64,14 +64,21 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
     set_: Overrides = None,
 ) -> None:
-    """Show statistics of a prepared corpus: lengths, coverage, copyable words, exemplars, leakage between splits."""
-    from exadec.corpus.prepare import corpus_folder
+    """Show statistics of a corpus: lengths, coverage, copyable words, exemplars, leakage between splits.
+
+    With a CONFIG, prepares the data and retrieves exemplars first, if needed.
+    """
+    from exadec.corpus.prepare import prepare as run_prepare
+    from exadec.exemplars.retrieve import retrieve as run_retrieve
     from exadec.views.inspection import inspect_corpus, inspection_to_json
     from exadec.views.inspection_tables import render_inspection
 
-    if corpus.suffix in (".yaml", ".yml"):
+    if not corpus.is_dir():
         settings = load_config(corpus, set_)
-        inspection = inspect_corpus(corpus_folder(settings), settings.exemplars)
+        with Display(messages) as display:
+            prepared = run_prepare(settings, display.report)
+            run_retrieve(prepared, settings.exemplars, display.report)
+        inspection = inspect_corpus(prepared.folder, settings.exemplars)
     elif set_:
         raise InputError("--set changes a CONFIG, but a folder was given.")
     else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def experiment(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="YAML file, such as configs/plans/wire.yaml.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="YAML file, or a name such as plans/wire.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what is done and what is to do.")] = False,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", help="Only write the tables, from the result files alone.")
@@ -54,9 +54,10 @@ def experiment(
     from exadec.experiment.driver import find_state, run_plan
     from exadec.experiment.plan import load_plan
     from exadec.experiment.tables import write_tables
+    from exadec.settings import find_config
     from exadec.training.side_by_side import refuse_torchrun
 
-    loaded = load_plan(plan)
+    loaded = load_plan(find_config(plan))
     title, command = f"Results of {plan.stem}", shlex.join(["exadec", "experiment", str(plan), "--tables-only"])
     if tables_only:
         say(f"Tables: {write_tables(loaded, title, command)}")

@@ -4,17 +4,18 @@ In: a CONFIG, variants, seeds. Out: runs.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from exadec.cli.console import ConfigFile, Overrides, messages, say
+from exadec.cli.console import ConfigFile, DeviceName, Overrides, messages, say
 from exadec.config import VARIANTS
 from exadec.errors import InputError
 from exadec.settings import load_config
 from exadec.views.progress import Display, RunsDisplay
+from exadec.views.tensorboard import TensorBoard
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, by shell convention."""
@@ -62,6 +63,10 @@ def train(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing run; a folder with other files is refused.")
     ] = False,
+    device: DeviceName = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write training curves for TensorBoard into each run.")
+    ] = False,
     set_: Overrides = None,
 ) -> None:
     """Train one model, or several side by side. Prepares the data and retrieves exemplars first, if needed.
@@ -78,19 +83,22 @@ def train(
     from exadec.training.trainer import train as run_train
 
     messages.quiet = not is_first_process()
-    jobs = plan_jobs(settings, numbers)
+    jobs = plan_jobs(settings, numbers, device)
     if run is not None and len(jobs) > 1:
         raise InputError(f"--run names the folder of one run, but {len(jobs)} were asked for.")
     folders = [run or job.folder for job in jobs]
     failed: list[Path] = []
+    curves = TensorBoard().observe if tensorboard else lambda folder, event: None
     try:
         if len(jobs) > 1:
             with RunsDisplay(messages) as shown:
-                failed_jobs = train_side_by_side(jobs, at_once, resume, force, shown.follow, shown.report)
+                follow = _both(shown.follow, lambda job, event: curves(job.folder, event))
+                failed_jobs = train_side_by_side(jobs, at_once, resume, force, follow, shown.report)
             failed = [job.folder for job in failed_jobs]
         else:
             with Display(messages) as display:
-                run_train(jobs[0].config, folders[0], resume, force, display.observe, display.report)
+                observe = _both(display.observe, lambda event: curves(folders[0], event))
+                run_train(jobs[0].config, folders[0], resume, force, observe, display.report, device)
     except Interrupted:
         usable = "The runs that have started are usable" if len(jobs) > 1 else f"{folders[0]} is usable"
         say(f"Interrupted. {usable}; repeat the command with --resume to continue.")
@@ -99,6 +107,16 @@ def train(
         _say_best_scores([folder for folder in folders if folder not in failed], settings[0].training.metric)
     if failed:
         raise typer.Exit(2)
+
+
+def _both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
+    """An observer that tells two others."""
+
+    def observe(*event: object) -> None:
+        first(*event)
+        second(*event)
+
+    return observe
 
 
 def _say_best_scores(trained: Sequence[Path], metric: str) -> None:

@@ -23,7 +23,7 @@ class ScoreCommand(TyperCommand):
     """Adds the list of metrics to `score --help`, and imports them only then, so that other commands start fast."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        from exadec.textmetrics.metrics import describe_metrics
+        from exadec.textmetrics.metrics import DEFAULT_METRICS, describe_metrics
 
         for option in self.params:
             if isinstance(option, TyperOption) and option.name == "metrics":
@@ -32,7 +32,6 @@ class ScoreCommand(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu")
 HOW_TO_GIVE = {
     "tables": "give --references as records with a 'table' each",
     "sources": "give --sources FILE",
@@ -117,11 +116,10 @@ class Given:
 
 
 def _choose_metrics(asked: str | None, has_exemplars: bool, has_sources: bool) -> list[str]:
-    from exadec.textmetrics.metrics import METRICS
+    from exadec.textmetrics.metrics import METRICS, choose_metrics
 
     if asked is None:
-        names = list(DEFAULT_METRICS) + ["manner"] * has_exemplars
-        return names + ["leak"] * (has_exemplars and has_sources) + ["support"] * has_sources
+        return choose_metrics(has_exemplars, has_sources)
     names = [name.strip() for name in asked.split(",")]
     for name in names:
         if name not in METRICS:
@@ -182,6 +180,8 @@ def report(
     from exadec.views.report import choose_swaps, write_report
     from exadec.views.results import compare_runs, render_table
 
+    if out.is_dir():
+        raise InputError(f"{out}: this is a folder; --out names the HTML file, such as {out / 'report.html'}.")
     results = compare_runs(runs, split)
     Console().print(render_table(results))
     if results.manner:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from exadec.cli.console import RunFolder, SearchOverrides, messages, say
+from exadec.cli.console import DeviceName, RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS, decode_lines
 from exadec.errors import InputError
 from exadec.views.progress import Display
@@ -39,6 +39,7 @@ def generate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
     ] = False,
+    device: DeviceName = None,
     set_: SearchOverrides = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
@@ -51,11 +52,11 @@ def generate(
     if split is not None:
         if exemplar is not None or group is not None:
             raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
-        _generate_split(run, split, set_ or [])
+        _generate_split(run, split, set_ or [], device)
         return
     from exadec.api import load
 
-    writer = load(run, set_ or [])
+    writer = load(run, set_ or [], device)
     if exemplar is not None and group is not None and not writer.run.config.corpus.group_in_source:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     if not 1 <= n_best <= writer.run.config.search.beam_size:
@@ -181,13 +182,13 @@ def _read_weights(given: str) -> list[float]:
     return sorted(weights)
 
 
-def _generate_split(run: Path, split: str, overrides: list[str]) -> None:
+def _generate_split(run: Path, split: str, overrides: list[str], device: str | None) -> None:
     from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, display.report)
+        outputs = evaluate(run, split, overrides, display.report, device)
     for output in outputs:
         print(output.text)
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")

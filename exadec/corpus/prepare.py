@@ -171,11 +171,16 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
             facts[_CONTENTS] = contents
             announced = [announce(name) for name in scanner.groups] if config.corpus.group_in_source else []
             facts |= _encode_splits(config.corpus, draft, list(scanner.words), announced, workers, report)
-    corpus = Corpus(folder)
-    for what, count in corpus.manifest["truncated"].items():
-        if count:
-            logger.warning("%s: %d were longer than the limit and were cut.", what, count)
-    return corpus
+        _say_what_was_cut(folder, facts["truncated"])
+    return Corpus(folder)
+
+
+def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
+    """Once, when a corpus is made: later stages only open it, and `inspect` shows the counts."""
+    cut = ", ".join(f"{count:,} {texts}" for texts, count in truncated.items() if count)
+    if cut:
+        limits = "`corpus.max_source` or `corpus.max_target`"
+        logger.warning("%s: some texts were longer than %s and were cut: %s.", folder, limits, cut)
 
 
 def _describe(config: CorpusConfig) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Statistics of a corpus: its texts, how similar its exemplars are, and whether they give the answer away.
 
 In: a prepared `Corpus` and its `ExemplarMap`. Out: `SplitFacts` and an `Audit`: counts, lengths, similarities, leakage.
+And, in a line each, what makes the exemplars of little use.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,10 @@ from exadec.exemplars.retrieve import ExemplarMap
 
 BINS = 20
 """Maximum number of bins in a histogram."""
+MANY_MISSING = 0.5
+"""So many instances without an exemplar are worth a warning."""
+TOO_GOOD = 0.2
+"""So much larger a share of exemplars from the same source in training than for held-out text is worth one, too."""
 _BLOCK_PIECES = 1 << 20
 
 
@@ -94,6 +100,54 @@ class Audit:
 def audit(corpus: Corpus, exemplars: ExemplarMap) -> Audit:
     """Audit all splits."""
     return Audit({split: _audit_split(split, corpus, exemplars) for split in SPLITS})
+
+
+def find_faults(corpus: Corpus, exemplars: ExemplarMap) -> list[str]:
+    """What makes exemplars of little use to a model, and what to do about it: a line each, usually none."""
+    config = exemplars.manifest["config"]
+    if config["policy"] == "none":
+        return []
+    found = {split: exemplars.indices(split) >= 0 for split in SPLITS}
+    missing = {split: int((~rows).sum()) for split, rows in found.items()}
+    lacking = [
+        f"{missing[split]:,} of {len(rows):,} {split}"
+        for split, rows in found.items()
+        if missing[split] >= MANY_MISSING * len(rows)
+    ]
+    if lacking:
+        return [f"{', '.join(lacking)} instances have no exemplar: {_explain_missing(corpus, config)}."]
+    same = {split: _count_same(split, "source", corpus, exemplars) / rows.sum() for split, rows in found.items()}
+    means = {split: float(exemplars.similarities(split)[rows].mean()) for split, rows in found.items()}
+    lowest = min(SPLITS, key=lambda split: (same[split], means[split]))
+    if same["train"] - same[lowest] < TOO_GOOD or config.get("calibrated"):
+        return []
+    return [
+        f"{same['train']:.0%} of the training exemplars come from an identical source, but {same[lowest]:.0%} of the "
+        f"{lowest} ones (mean similarity {means['train']:.2f} and {means[lowest]:.2f}), so models trust exemplars "
+        "too much: set exemplars.exclude_same_source=true."
+    ]
+
+
+def _explain_missing(corpus: Corpus, config: Mapping[str, Any]) -> str:
+    """Why instances have no exemplar, as far as the settings tell, and the remedy."""
+    if config["group"] == "only":
+        if not corpus.trained_groups():
+            return "`exemplars.group` is only, but no training record has a group; set exemplars.group=any"
+        return "`exemplars.group` is only, and too few records share a group; set exemplars.group=prefer"
+    if config["policy"] == "given":
+        return f"{config['given']} names none for them; add them, or set another exemplars.policy"
+    excluding = [name for name in ("exclude_same_source", "exclude_same_target") if config[name]]
+    if excluding:
+        return f"nothing else is similar; set {' and '.join(f'exemplars.{name}=false' for name in excluding)}"
+    return "they share no word with another training source; look at `corpus.train`, or set exemplars.policy=random"
+
+
+def _count_same(split: str, side: str, corpus: Corpus, exemplars: ExemplarMap) -> int:
+    """Instances that have an exemplar whose own source, or target, is theirs."""
+    indices = exemplars.indices(split)
+    found = indices >= 0
+    theirs = corpus.fingerprints("train", side)[indices[found]]
+    return int((corpus.fingerprints(split, side)[found] == theirs).sum())
 
 
 def measure_splits(corpus: Corpus) -> dict[str, SplitFacts]:
@@ -181,15 +235,14 @@ def _audit_split(split: str, corpus: Corpus, exemplars: ExemplarMap) -> SplitAud
     train_sources, train_targets = corpus.fingerprints("train", "source"), corpus.fingerprints("train", "target")
     indices = exemplars.indices(split)
     found = indices >= 0
-    chosen = indices[found]
     similarities = np.clip(exemplars.similarities(split)[found].astype(np.float64), 0.0, 1.0)
     seen = _count_repeated if split == "train" else _count_contained
     return SplitAudit(
         instances=len(indices),
         without_exemplar=int((~found).sum()),
-        similarity=summarize(similarities, np.arange(BINS + 1) / BINS) if len(chosen) else None,
-        same_target=int((targets[found] == train_targets[chosen]).sum()),
-        same_source=int((sources[found] == train_sources[chosen]).sum()),
+        similarity=summarize(similarities, np.arange(BINS + 1) / BINS) if found.any() else None,
+        same_target=_count_same(split, "target", corpus, exemplars),
+        same_source=_count_same(split, "source", corpus, exemplars),
         seen_sources=seen(sources, train_sources),
         seen_targets=seen(targets, train_targets),
         seen_pairs=seen(_pair(sources, targets), _pair(train_sources, train_targets)),

@@ -203,7 +203,7 @@ def choose_device(device: str) -> Literal["cpu", "cuda"]:
 
     if not torch.cuda.is_available():
         if device == "cuda":
-            raise InputError("there is no GPU to join on; use --device cpu.")
+            raise InputError("there is no GPU to join on; use the device cpu.")
         return "cpu"
     return "cuda"
 

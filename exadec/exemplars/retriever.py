@@ -34,10 +34,10 @@ class Found(NamedTuple):
 class Retriever:
     """Finds exemplars for new texts the way the run's policy found them for the corpus.
 
-    These settings apply to new text: `policy` (`nearest`, `sample`, `random`), `neighbours`, `weighting`, `features`,
-    `group` and `exclude_same_source`. The policies `shuffled`, `oracle`, `form` and `given` need instances of the
-    corpus, so new text gets the nearest exemplar instead. `group: only` without a group searches all instances. The log
-    says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
+    These settings apply to new text: `policy` (`nearest`, `sample`, `random`, `none`), `neighbours`, `weighting`,
+    `features`, `group` and `exclude_same_source`. The policies `shuffled`, `oracle`, `form` and `given` need instances
+    of the corpus, so new text gets the nearest exemplar instead. `group: only` without a group searches all instances.
+    The log says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
     def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):

@@ -4,11 +4,9 @@ In: a `Plan`. Out: result files, as soon as each run is finished. Started again,
 """
 
 import fnmatch
-import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
 from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
+from exadec.model.backends.choice import pick_device
 from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import BEST, LAST, read_notes
 from exadec.training.events import Failed, RunEvent
@@ -100,26 +99,6 @@ def find_state(plan: Plan, only: str | None = None) -> State:
     return State(tasks, problems)
 
 
-@contextmanager
-def _saying_once() -> Iterator[None]:
-    """Log each message about a corpus once, though it is checked for every run."""
-    said: set[str] = set()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        was_said = text in said
-        said.add(text)
-        return not was_said
-
-    logger = logging.getLogger(prepare.__module__)
-    logger.addFilter(is_new)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_new)
-
-
-@_saying_once()
 def run_plan(
     plan: Plan,
     state: State,
@@ -156,7 +135,7 @@ def run_plan(
         return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
 
     # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
-    at_once = at_once or choose_at_once(len(list_trials(plan)))
+    at_once = at_once or choose_at_once(len(list_trials(plan)), pick_device())
     try:
         if jobs:
             time_limit = TimeLimit(limit, expect)

@@ -231,8 +231,7 @@ def _without_policy(row: Row) -> Row:
 def make_trial(plan: Plan, row: Row, seed: int) -> Trial:
     """Resolve the settings of a cell. Its corpus folder follows from the corpus settings, so that runs share it."""
     corpus = plan.corpora[row.corpus]
-    path = Path(corpus.config)
-    path = path if path.suffix in (".yaml", ".yml") else find_config(corpus.config)
+    path = find_config(corpus.config)
     shared = [*corpus.set, *plan.set, f"preset={row.preset}", f"training.seed={seed}", f"folder={plan.folder}"]
     overrides = [*shared, *plan.policies[row.policy], *plan.settings[row.setting]]
     config = load_config(path, overrides, row.variant)

@@ -50,7 +50,7 @@ def write_tables(plan: Plan, title: str, command: str) -> Path:
     folder = Path(plan.results)
     results = read_results(folder)
     if not results:
-        raise InputError(f"{folder}: there are no results yet; run the experiment without --tables-only first.")
+        raise InputError(f"{folder}: there are no results yet; run the experiment first.")
     parts = [f"# {title}\n\nMade by `{command}`; do not edit.\n"]
     used: list[Result] = []
     for name, table in plan.tables.items():

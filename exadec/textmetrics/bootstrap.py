@@ -5,6 +5,7 @@ In: one or two `Score`s. Out: percentile intervals, and a p-value for the differ
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,12 @@ class Measured:
     """Lower end of the 95% bootstrap interval."""
     high: float
     """Upper end."""
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of a table: a list of rows is what a DataFrame takes."""
+        score = self.score
+        row = {"measure": score.name, "value": score.value, "low": self.low, "high": self.high}
+        return {**row, "instances": score.instances, "signature": score.signature}
 
 
 def confidence_interval(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics.bleu import bleu, looks_tokenized
+from exadec.textmetrics.bootstrap import measure_all
 from exadec.textmetrics.manner import agreements, manner
 from exadec.textmetrics.parent import Table, parent
 from exadec.textmetrics.rouge import rouge
@@ -131,6 +132,10 @@ METRICS: dict[str, Metric] = {
 }
 
 
+DEFAULT_METRICS = ("rouge1", "rouge2", "rougeL", "bleu")
+"""Those that need nothing but references, and that everyone reports."""
+
+
 def score_all(
     names: Sequence[str],
     texts: Sequence[str],
@@ -155,6 +160,36 @@ def score_all(
         members.setdefault(METRICS[name].family, []).append(METRICS[name].member)
     scores = {family: family(list(dict.fromkeys(asked)), given) for family, asked in members.items()}
     return [scores[METRICS[name].family][METRICS[name].member] for name in names]
+
+
+def score(
+    texts: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    metrics: Sequence[str] | None = None,
+    *,
+    sources: Sequence[str] | None = None,
+    exemplars: Sequence[str | None] | None = None,
+    tables: Sequence[Table] | None = None,
+) -> list[dict[str, Any]]:
+    """Score texts as `exadec score` does: a row for each metric, with its 95% interval and its signature.
+
+    Each text has a reference, or a list of them. `metrics` are names of `METRICS`; by default ROUGE and BLEU, and
+    manner, leak and support if what they need is given. `pandas.DataFrame(exadec.score(...))` is a table.
+    """
+    grouped = [(one,) if isinstance(one, str) else tuple(one) for one in references]
+    for name, given in (("references", grouped), ("sources", sources), ("exemplars", exemplars), ("tables", tables)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"There are {len(texts)} texts, but {len(given)} {name}.")
+    names = list(metrics) if metrics is not None else choose_metrics(exemplars is not None, sources is not None)
+    names = with_both_bleus(names, grouped)
+    scores = score_all(names, texts, grouped, tables, sources=sources, exemplars=exemplars)
+    return [{"metric": name, **one.to_row()} for name, one in zip(names, measure_all(scores), strict=True)]
+
+
+def choose_metrics(has_exemplars: bool, has_sources: bool) -> list[str]:
+    """The metrics that texts are scored with if none is named."""
+    names = list(DEFAULT_METRICS) + ["manner"] * has_exemplars
+    return names + ["leak"] * (has_exemplars and has_sources) + ["support"] * has_sources
 
 
 def require_steering(name: str) -> None:

@@ -4,7 +4,7 @@ In: a model and the state of training. Out: files to load the model from, and to
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ from exadec.errors import InputError
 from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.seq2seq import Seq2seq
-from exadec.training.events import Line, parse_lines
+from exadec.strict_yaml import Overrides, list_overrides
+from exadec.training.events import CURVES, Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -44,14 +45,15 @@ class Run:
     vocabulary: Vocabulary
     segmenter: Segmenter
 
-    def load_model(self, name: str = BEST) -> Seq2seq:
-        """The model with the weights of a checkpoint, in evaluation mode, on the GPU if there is one."""
+    def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
+        """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
+        place = pick_device(device)
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         model = Seq2seq(self.config.model, len(self.vocabulary), pretrained=_placeholder(self.config, tensors))
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
-        return model.eval().to(pick_device())
+        return model.eval().to(place)
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""
@@ -101,15 +103,17 @@ def refuse_other_files(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way; choose another folder for the run.")
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() or not _is_own(path.name):
+    for path in sorted(folder.rglob("*")):
+        if not _is_own(path.relative_to(folder)):
             raise InputError(f"{path}: exadec did not write this, and would delete it; choose another folder.")
 
 
-def _is_own(name: str) -> bool:
-    hidden = name.startswith(".") and name.endswith((".draft", ".lock"))
-    plain = name.lstrip(".").removesuffix(".draft").removesuffix(".lock") if hidden else name
-    return plain in _OWN or plain.endswith(OUTPUTS)
+def _is_own(path: Path) -> bool:
+    """Whether a run has a file or folder of this name."""
+    if path.parts[0] == CURVES:
+        return len(path.parts) == 1 or path.name.startswith("events.out.")
+    name = path.name.removeprefix(".").removesuffix(".draft") if path.name.startswith(".") else path.name
+    return len(path.parts) == 1 and (name in _OWN or name.endswith(OUTPUTS))
 
 
 def delete_run(folder: Path) -> None:
@@ -118,13 +122,13 @@ def delete_run(folder: Path) -> None:
     if not folder.exists():
         return
     for path in sorted(folder.iterdir(), key=lambda path: path.name != LAST):
-        path.unlink()
+        remove(path)
     folder.rmdir()
 
 
-def open_run(folder: Path, overrides: Sequence[str] = ()) -> Run:
+def open_run(folder: Path, overrides: Overrides = ()) -> Run:
     """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`."""
-    for override in overrides:
+    for override in list_overrides(overrides):
         if not override.startswith("search."):
             raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
     for name in (CONFIG, FACTS, VOCABULARY):

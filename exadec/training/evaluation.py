@@ -21,6 +21,7 @@ from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.generate import generate_split
+from exadec.strict_yaml import Overrides
 from exadec.textmetrics import Score, mean_score
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
@@ -131,18 +132,21 @@ def mean_surprise(
 def evaluate(
     folder: Path | str,
     split: str = "test",
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     report: Report = silent,
+    device: str | None = None,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
-    `overrides` change search settings: `search.key=value`.
+    `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
+    is one.
     """
     run = open_run(Path(folder), overrides)
     corpus = open_corpus(run)
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
     with keeping(corpus, exemplars):
-        outputs = decode_split(run.load_model(), corpus, exemplars, split, run.config.search, report=report)
+        model = run.load_model(device=device)
+        outputs = decode_split(model, corpus, exemplars, split, run.config.search, report=report)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 
@@ -160,7 +164,8 @@ def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
 
 def read_outputs(path: Path) -> list[Output]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file; `exadec generate RUN --split {path.name.split('.')[0]}` makes it.")
+        split = path.name.split(".")[0]
+        raise InputError(f"{path}: no such file; `evaluate`, or `exadec generate RUN --split {split}`, makes it.")
     outputs = []
     for number, line in read_lines(path):
         try:

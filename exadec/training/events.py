@@ -9,6 +9,9 @@ from typing import Any
 
 from exadec.errors import InputError
 
+CURVES = "tensorboard"
+"""The folder in a run where TensorBoard finds its events, if they are asked for."""
+
 
 @dataclass(frozen=True)
 class Started:

@@ -22,13 +22,20 @@ from exadec.config import Config
 from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError, explain_lack_of_memory
 from exadec.exemplars.retrieve import retrieve
-from exadec.model.backends.choice import pick_device
+from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.sharing import shared_card
-from exadec.training.trainer import Interrupted, deferred_interrupt, find_checkpoint, refuse_settings, train
+from exadec.training.trainer import (
+    Interrupted,
+    deferred_interrupt,
+    find_checkpoint,
+    join_device,
+    refuse_settings,
+    train,
+)
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a GPU by default."""
@@ -47,6 +54,8 @@ class Job:
     then: Callable[[Path], None] | None = None
     """Called with the run's folder at the end, in the run's process, so it must be picklable. A job that has it is
     never skipped as finished."""
+    device: str | None = None
+    """cpu, cuda or cuda:N; by default a GPU if there is one."""
 
     @property
     def name(self) -> str:
@@ -77,15 +86,16 @@ class TimeLimit:
 UNLIMITED = TimeLimit()
 
 
-def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None) -> list[Job]:
+def plan_jobs(configs: Sequence[Config], seeds: Sequence[int] | None = None, device: str | None = None) -> list[Job]:
     """Each configuration with each seed, or as it is without seeds. A run is named after its variant and seed."""
     jobs = []
     for config in configs:
         folder = Path(config.folder) / config.model.variant
         if seeds is None:
-            jobs.append(Job(config, folder))
+            jobs.append(Job(config, folder, device=device))
         for seed in seeds or ():
-            jobs.append(Job(config.replace("training", seed=seed), folder.with_name(f"{folder.name}-seed{seed}")))
+            named = folder.with_name(f"{folder.name}-seed{seed}")
+            jobs.append(Job(config.replace("training", seed=seed), named, device=device))
     return jobs
 
 
@@ -107,12 +117,12 @@ def train_side_by_side(
     _refuse_impossible(jobs, at_once, resume, force)
     waiting = _find_unfinished(jobs, resume, observe, report)
     # Count all jobs, not only unfinished ones: with another number of threads, a resumed run would round differently.
-    at_once = at_once or choose_at_once(len(jobs))
+    device = pick_device(jobs[0].device if jobs else None)
+    at_once = at_once or choose_at_once(len(jobs), device)
     threads = max(1, (os.cpu_count() or 1) // at_once)
-    on_gpu = pick_device().type == "cuda"
     failed, told = list[Job](), set[str]()
     running: dict[Connection, tuple[Job, BaseProcess]] = {}
-    sharing = shared_card() if on_gpu and at_once > 1 and len(waiting) > 1 else nullcontext()
+    sharing = shared_card() if device.type == "cuda" and at_once > 1 and len(waiting) > 1 else nullcontext()
     with sharing, deferred_interrupt() as interrupted, _terminating(running):
         while True:
             while waiting and len(running) < at_once and not interrupted.is_set():
@@ -151,9 +161,9 @@ def train_side_by_side(
     return failed
 
 
-def choose_at_once(jobs: int) -> int:
+def choose_at_once(jobs: int, device: torch.device) -> int:
     """How many of these runs to train at a time: one per core, or four on a GPU."""
-    return max(1, min(AT_ONCE_ON_A_GPU if pick_device().type == "cuda" else os.cpu_count() or 1, jobs))
+    return max(1, min(AT_ONCE_ON_A_GPU if device.type == "cuda" else os.cpu_count() or 1, jobs))
 
 
 def refuse_torchrun() -> None:
@@ -166,7 +176,7 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, resume: bool, f
     if at_once is not None and at_once < 1:
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
     for job in jobs:
-        refuse_settings(job.config)
+        refuse_settings(job.config, job.device)
     folders = [job.folder for job in jobs]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:
@@ -182,7 +192,9 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
     for job in jobs:
         inputs = (job.config.folder, job.config.corpus, job.config.exemplars)
         if inputs not in hashes:
-            hashes[inputs] = retrieve(prepare(job.config, report), job.config.exemplars, report).hash
+            corpus = prepare(job.config, report)
+            with on_device(pick_device(job.device)):
+                hashes[inputs] = retrieve(corpus, job.config.exemplars, report, join_device(job.device)).hash
         if resume and job.then is None and is_finished(job, hashes[inputs]):
             observe(job, Finished())
         else:
@@ -267,9 +279,9 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         torch.set_num_threads(threads)
         _forward_messages(channel)
-        train(job.config, job.folder, resume, force, observe=channel.send)
+        train(job.config, job.folder, resume, force, observe=channel.send, device=job.device)
         if job.evaluate:
-            evaluate(job.folder)
+            evaluate(job.folder, device=job.device)
         if job.then is not None:
             job.then(job.folder)
         channel.send(Finished())
@@ -285,7 +297,6 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
 
 
 def _forward_messages(channel: Connection) -> None:
-    logging.getLogger(prepare.__module__).disabled = True  # the parent has logged preparation already
     package = logging.getLogger("exadec")
     package.addHandler(_Forward(channel))
     package.setLevel(logging.INFO)

@@ -24,11 +24,13 @@ from exadec.corpus.prepare import Corpus, Report, prepare, silent
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vectors import read_vectors
 from exadec.errors import InputError
+from exadec.exemplars.audit import find_faults
+from exadec.exemplars.join import Device, choose_device
 from exadec.exemplars.retrieve import ExemplarMap, keeping, retrieve
 from exadec.files import flush, replacing, writing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
-from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
+from exadec.model.backends.choice import choose_backend, on_device, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.search.guidance import refuse_guidance
@@ -91,28 +93,34 @@ def train(
     force: bool = False,
     observe: Observer = lambda event: None,
     report: Report = silent,
+    device: str | None = None,
 ) -> Run:
     """Train one model in a new run folder, or resume an interrupted run exactly where it stopped.
 
     With `resume`, a run that is not there is started, and one that has finished is extended if `config` has more epochs
     or more patience. A run that stopped before its first checkpoint is started again, with or without `resume`.
-    Under `torchrun` all processes train the model together, and only rank 0 calls `observe`.
+    `device` is cpu, cuda or cuda:N; by default a GPU if there is one. Under `torchrun` all processes train the run
+    together, each on its own GPU, and only rank 0 calls `observe`.
     """
     folder = Path(folder)
     with join_processes() as processes, ExitStack() as held:
-        processes.from_first(lambda: _refuse_impossible(config, processes.count))
+        processes.from_first(lambda: _refuse_impossible(config, processes.count, device))
         processes.from_first(lambda: held.enter_context(writing(folder)))
         go_on = processes.from_first(lambda: find_checkpoint(folder, resume, force))
-        precision = choose_precision(config.training.precision, pick_device())
+        place = pick_device(device)
+        held.enter_context(on_device(place))
+        precision = choose_precision(config.training.precision, place)
         with processes.together():
-            chosen = choose_backend(config.training.backend, pick_device(), precision, config.model)
-        corpus, exemplars = processes.in_turn(lambda: _prepare(config, report))
+            chosen = choose_backend(config.training.backend, place, precision, config.model)
+        corpus, exemplars = processes.in_turn(lambda: _prepare(config, report, device))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
             held.enter_context(keeping(corpus, exemplars))
+        if config.model.reads_exemplars:
+            processes.from_first(lambda: _check_exemplars(corpus, exemplars))
         # Before creating the run's folder, so that a failure leaves none.
-        model = build_model(config, corpus).to(pick_device())
+        model = build_model(config, corpus).to(place)
         model.backend = chosen.backend
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # same weights, different dropout
@@ -379,9 +387,9 @@ def _load_weights(model: Seq2seq, run: Run, corpus: Corpus) -> None:
     model.load_state_dict(weights)
 
 
-def refuse_settings(config: Config) -> None:
-    """Refuse a configuration that cannot be trained here, as far as it shows before any work is done."""
-    training, device = config.training, pick_device()
+def refuse_settings(config: Config, wanted: str | None = None) -> None:
+    """Refuse a configuration that cannot be trained on this device, as far as it shows before any work is done."""
+    training, device = config.training, pick_device(wanted)
     check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
     refuse_guidance(config.search, config.model)
@@ -390,9 +398,11 @@ def refuse_settings(config: Config) -> None:
     refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)
 
 
-def _refuse_impossible(config: Config, processes: int) -> None:
-    refuse_settings(config)
+def _refuse_impossible(config: Config, processes: int, device: str | None) -> None:
+    refuse_settings(config, device)
     training = config.training
+    if processes > 1 and pick_device(device).index is not None:
+        raise InputError(f"`torchrun` gives each process a GPU of its own: the device cannot be {device}.")
     if training.batch_size % processes:
         raise InputError(
             f"`training.batch_size` is {training.batch_size}, which {processes} processes cannot share evenly: it "
@@ -405,14 +415,30 @@ def find_checkpoint(folder: Path, resume: bool, force: bool) -> bool:
     if (folder / LAST).is_file() and not force:
         if resume:
             return True
-        raise InputError(f"{folder}: the run already exists; use --resume to continue it or --force to replace it.")
+        raise InputError(
+            f"{folder}: the run already exists; use `resume=True` to continue it or `force=True` to replace it."
+        )
     refuse_other_files(folder)
     return False
 
 
-def _prepare(config: Config, report: Report) -> tuple[Corpus, ExemplarMap]:
+def _prepare(config: Config, report: Report, device: str | None) -> tuple[Corpus, ExemplarMap]:
     corpus = prepare(config, report)
-    return corpus, retrieve(corpus, config.exemplars, report)
+    return corpus, retrieve(corpus, config.exemplars, report, join_device(device))
+
+
+def _check_exemplars(corpus: Corpus, exemplars: ExemplarMap) -> None:
+    """Warn of exemplars that are of little use, and refuse to train without a single one, unless that is wanted."""
+    faults = find_faults(corpus, exemplars)
+    if faults and (exemplars.indices("train") < 0).all():
+        raise InputError(f"{exemplars.folder}: {faults[0]} To train without exemplars, set exemplars.policy=none.")
+    for fault in faults:
+        logger.warning("%s: %s", exemplars.folder, fault)
+
+
+def join_device(wanted: str | None) -> Device:
+    """Where exemplars are retrieved for training on a device."""
+    return "auto" if wanted is None else choose_device(pick_device(wanted).type)
 
 
 def _start_run(

@@ -17,7 +17,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.record import read_lines
 from exadec.corpus.stage import MANIFEST, is_fresh, read_manifest
 from exadec.errors import InputError
-from exadec.exemplars.audit import Audit, SplitFacts, audit, measure_splits
+from exadec.exemplars.audit import Audit, SplitFacts, audit, find_faults, measure_splits
 from exadec.exemplars.retrieve import DEFAULT, ExemplarMap, exemplar_folder, open_exemplars
 from exadec.textmetrics import rouge
 
@@ -61,6 +61,8 @@ class Inspection:
     """By held-out split."""
     note: str
     """Why there is no audit."""
+    faults: tuple[str, ...]
+    """What makes the exemplars of little use, and what to do about it."""
 
 
 def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> Inspection:
@@ -77,6 +79,7 @@ def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> I
         audit=None if exemplars is None else audit(corpus, exemplars),
         copying={} if exemplars is None else score_copying(corpus, exemplars),
         note=note,
+        faults=() if exemplars is None else tuple(find_faults(corpus, exemplars)),
     )
 
 

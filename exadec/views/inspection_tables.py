@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from exadec.exemplars.audit import Distribution, Side
+from exadec.views.fitting import Fitting
 from exadec.views.inspection import Inspection, rates_of
 
 SEEN = "* for training instances: seen earlier in the training set"
@@ -93,7 +94,9 @@ def histogram_rows(inspection: Inspection) -> Iterator[tuple[str, list[Distribut
     yield "source length", [facts.sources.lengths for facts in splits]
     yield "target length", [facts.targets.lengths for facts in splits]
     if inspection.audit is not None:
-        yield "similarity", [one.similarity for one in inspection.audit.splits.values()]
+        similarities = [one.similarity for one in inspection.audit.splits.values()]
+        if any(similarities):
+            yield "similarity", similarities
 
 
 def sparkline(counts: Sequence[int]) -> str:
@@ -103,7 +106,7 @@ def sparkline(counts: Sequence[int]) -> str:
 
 
 def render_inspection(inspection: Inspection) -> RenderableType:
-    """For a terminal of 80 columns."""
+    """For a terminal, of 80 columns or of fewer."""
     facts = _terminal_table("", *inspection.splits)
     for first, *cells in fact_rows(inspection):
         facts.add_row(Text(first, "" if first.startswith(" ") else "bold"), *map(Text, cells))
@@ -118,13 +121,14 @@ def render_inspection(inspection: Inspection) -> RenderableType:
         Text(str(inspection.folder), "bold", overflow="fold"),
         describe_vocabulary(inspection),
         "",
-        facts,
+        Fitting(facts),
     ]
     if inspection.audit is None:
         parts.append(Text(f"Exemplars: {inspection.note}", overflow="fold"))
     else:
         parts.append(Text(SEEN, "dim"))
-    parts += ["", histograms]
+    parts += [Text(f"Warning: {fault}", "yellow") for fault in inspection.faults]
+    parts += ["", Fitting(histograms)]
     if inspection.copying:
         parts += ["", Text("ROUGE F1 of copying the exemplar, by its similarity", "bold"), _copy_table(inspection)]
     return Group(*parts)
@@ -137,12 +141,12 @@ def _terminal_table(*columns: str) -> Table:
     return table
 
 
-def _copy_table(inspection: Inspection) -> Table:
+def _copy_table(inspection: Inspection) -> Fitting:
     columns, rows = copy_rows(inspection)
     table = _terminal_table(*columns)
     for row in rows:
         table.add_row(*(Text(cell, "bold" if row[0] else "") for cell in row))
-    return table
+    return Fitting(table)
 
 
 def copy_rows(inspection: Inspection) -> tuple[list[str], list[list[str]]]:

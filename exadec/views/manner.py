@@ -14,6 +14,7 @@ from rich.text import Text
 
 from exadec.textmetrics import Measured, RatioScore, agreements, leak, manner, measure_all, support
 from exadec.textmetrics.manner import FEW
+from exadec.views.fitting import Fitting
 
 REFERENCE = "Reference"
 IF_HAS, IF_HAS_NOT, AGREES = (
@@ -154,11 +155,11 @@ def render_traits(columns: Sequence[Column]) -> Group:
             table.add_column(Text(column.name), justify="right", overflow="fold", min_width=13)
         for row in rows:
             table.add_row(*row)
-        tables += [table, Text()]
+        tables += [Fitting(table), Text()]
     return Group(*tables, Text(describe_rates(), "dim"))
 
 
-def render_measures(columns: Sequence[Column]) -> Table:
+def render_measures(columns: Sequence[Column]) -> Fitting:
     """For the terminal: manner, leak and support of each system and of the references."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("Model", overflow="fold", min_width=14)
@@ -171,7 +172,7 @@ def render_measures(columns: Sequence[Column]) -> Table:
         table.add_row(*cells)
     table.caption = describe_measures()
     table.caption_justify = "left"
-    return table
+    return Fitting(table)
 
 
 def format_measure(measured: Measured) -> str:

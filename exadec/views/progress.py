@@ -1,10 +1,13 @@
-"""Live progress on the terminal.
+"""Live progress.
 
-In: reports of stages and events of training. Out: bars on stderr, and the parameter table of a model.
+In: reports of stages and events of training. Out: the parameter table of a model, and bars on a terminal. In a log,
+where bars are of no use, each evaluation is a line, and so is each minute of a long stage.
 
 This module does not import torch: commands that do not train show progress, too.
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,14 +22,21 @@ if TYPE_CHECKING:
     from exadec.training.side_by_side import Job
 
 
+LINE_EVERY = 60
+"""Seconds between two lines about the same stage or run, where there is no terminal."""
+
+
 class Display:
     """Shows one stage at a time, with a count, then training, with loss, score and remaining time."""
 
-    def __init__(self, console: Console):
-        self.console = console
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
+        self.console, self.clock = console, clock
         self.progress = make_progress(console)
         self.stages: dict[str, TaskID] = {}
         self.training: TaskID | None = None
+        self.total_steps = 0
+        self.told: dict[str, float] = {}
+        """Stage or run -> when a line about it was last written."""
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -44,6 +54,7 @@ class Display:
             self.stages[what] = self.progress.add_task(what, total=total, note="")
         note = f"{count:,} records" if total is None else f"{count:,} of {total:,} records"
         self.progress.update(self.stages[what], completed=count, total=total, note=note)
+        self._write_line(what, note)
 
     def observe(self, event: TrainingEvent) -> None:
         """Show a training event: the start, a loss, an evaluation."""
@@ -51,8 +62,20 @@ class Display:
         if isinstance(event, Started):
             self.console.print(parameter_table(event.parameters, event.cell))
             self.training = self.progress.add_task("training", total=event.total_steps, note="")
+            self.total_steps = event.total_steps
         elif self.training is not None:
             self.progress.update(self.training, completed=event.step, note=describe(event))
+            place = f"step {event.step:,} of {self.total_steps:,}, {describe_place(event)}"
+            self._write_line("training", f"{place}: {describe(event)}", at_once=isinstance(event, Evaluated))
+
+    def _write_line(self, what: str, text: str, at_once: bool = False) -> None:
+        """A line about a stage or a run, if there is no terminal: at once, or when the last one is a minute old."""
+        if self.console.is_terminal:
+            return
+        now = self.clock()
+        if at_once or now - self.told.setdefault(what, now) >= LINE_EVERY:
+            self.told[what] = now
+            self.console.print(f"{what}: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def _clear(self) -> None:
         for task in self.stages.values():
@@ -62,8 +85,8 @@ class Display:
 class RunsDisplay(Display):
     """Shows the stages before training, then several runs, one line each."""
 
-    def __init__(self, console: Console):
-        super().__init__(console)
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
+        super().__init__(console, clock)
         self.runs: dict[Path, TaskID] = {}
 
     def follow(self, job: "Job", event: RunEvent) -> None:
@@ -74,15 +97,19 @@ class RunsDisplay(Display):
         task = self.runs[job.folder]
         if isinstance(event, Started):
             self.progress.start_task(task)
+            self._write_line(job.name, "training starts", at_once=True)
         elif isinstance(event, Finished):
             note = "trained, test set written" if job.evaluate or job.then else "trained"
             self.progress.update(task, completed=1.0, note=note)
+            self._write_line(job.name, note, at_once=True)
         elif isinstance(event, Failed):
             self.progress.update(task, note="failed")
             text = f"{job.name}: {event.message}"
             self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
         elif isinstance(event, LossLine | Evaluated):
             self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))
+            text = f"{describe_place(event)}: {describe(event)}"
+            self._write_line(job.name, text, at_once=isinstance(event, Evaluated))
 
 
 def make_progress(console: Console) -> Progress:
@@ -103,6 +130,11 @@ def describe(event: Line) -> str:
         surprise = "" if event.surprise is None else f", -log p {event.surprise:.3f}"
         return f"dev {event.metric} {event.value:.2f}{surprise}"
     return f"loss {event.loss:.3f}"
+
+
+def describe_place(event: Line) -> str:
+    """How far training has come."""
+    return f"epoch {event.epoch:.2f}, {event.seconds / 60:.1f} min"
 
 
 def parameter_table(counts: dict[str, int], cell: str) -> Table:

@@ -21,6 +21,7 @@ from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
+from exadec.views.fitting import Fitting
 from exadec.views.manner import Column, Written, column_to_json, compare_manner
 
 VARIANT_NAMES = {"seq2seq": "Seq2seq", "attexp": "AttExp", "adadec": "AdaDec", "adadec+attexp": "AdaDec+AttExp"}
@@ -89,6 +90,20 @@ class Results:
     def instances(self) -> int:
         return len(self.baseline.outputs)
 
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row for each score of each system: what a DataFrame takes."""
+        return [
+            {
+                "model": system.name,
+                "variant": system.run.config.model.variant,
+                "run": str(system.run.folder),
+                "split": self.split,
+                **measured.to_row(),
+            }
+            for system in self.systems
+            for measured in system.measures.values()
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Raw numbers, with signatures that say how they were computed."""
         return {
@@ -102,8 +117,11 @@ class Results:
         }
 
 
-def compare_runs(folders: Sequence[Path], split: str = "test") -> Results:
-    """Score the outputs of runs on one split; an error if the runs have different instances."""
+def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
+    """Score the outputs of runs on one split; an error if the runs have different instances.
+
+    `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
+    """
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
     runs = [open_run(Path(folder)) for folder in folders]
@@ -240,8 +258,8 @@ def format_difference_range(comparison: Comparison) -> str:
     return " to ".join(end.removeprefix("+") for end in ends)
 
 
-def render_table(results: Results) -> Table:
-    """For a terminal of 80 columns: each score above its interval."""
+def render_table(results: Results) -> Fitting:
+    """For a terminal: each score above its interval."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("Model", overflow="fold", min_width=14)
     for measure in results.baseline.measures:
@@ -258,7 +276,7 @@ def render_table(results: Results) -> Table:
         table.add_row(*cells)
     table.caption = "\n" + _describe_table(results)
     table.caption_justify = "left"
-    return table
+    return Fitting(table)
 
 
 def _difference_cell(comparison: Comparison | None) -> Text:

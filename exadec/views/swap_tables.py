@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from exadec.files import replacing
+from exadec.views.fitting import Fitting
 from exadec.views.manner import (
     Column,
     column_to_json,
@@ -90,13 +91,13 @@ def render_study(study: Study) -> RenderableType:
     return Group(*parts, Text(), *notes, *worst)
 
 
-def _render_rows(rows: _Rows) -> Table:
+def _render_rows(rows: _Rows) -> Fitting:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for number, heading in enumerate(rows[0]):
         table.add_column(heading, justify="right" if number else "left")
     for row in rows[1:]:
         table.add_row(*row, style="" if row[0].startswith("Swapped") else "dim")
-    return table
+    return Fitting(table)
 
 
 def _render_traits(columns: Sequence[Column]) -> RenderableType:
@@ -121,7 +122,8 @@ def _render_traits(columns: Sequence[Column]) -> RenderableType:
             cells = [cell for rate in both for cell in (f"{count_cases(rate):,}", format_rate(rate))]
             table.add_row(shown, column.name, *cells, style="" if column.name.startswith("Swapped") else "dim")
             shown = ""
-    return Group(table, Text(f"No exemplar has: {', '.join(absent)}.", "dim")) if absent else table
+    fitting = Fitting(table)
+    return Group(fitting, Text(f"No exemplar has: {', '.join(absent)}.", "dim")) if absent else fitting
 
 
 def _render_worst(heading: str, failures: Sequence[Failure]) -> list[RenderableType]:

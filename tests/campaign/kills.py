@@ -88,7 +88,7 @@ def start(stage: Stage, folder: Path) -> int:
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(stage.processes)]
         with log.open("w") as file:
             return subprocess.Popen(
-                [*command, "--standalone", "-m", "exadec", *stage.arguments], cwd=folder, stdout=file, stderr=file
+                [*command, "--standalone", "-m", "--", "exadec", *stage.arguments], cwd=folder, stdout=file, stderr=file
             ).pid
     number = os.fork()
     if number:
@@ -225,13 +225,15 @@ class Campaign:
         return {"kills": kills, "before the end": in_time, "survived": survived, "failures": failures}
 
 
-def run_campaign(stages: list[str], kills: int, seed: int) -> dict[str, dict[str, Any]]:
+def run_campaign(stages: list[str], kills: int, seed: int, out: Path | None = None) -> dict[str, dict[str, Any]]:
     torch.set_num_threads(1)
     results = {}
     with tempfile.TemporaryDirectory() as root:
         for name in stages:
             results[name] = Campaign(Path(root).resolve(), random.Random(f"{seed} {name}")).test(name, kills)
             print(f"{name}: {results[name]['survived']} of {kills} kills survived", flush=True)
+            if out is not None:
+                out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return results
 
 
@@ -242,7 +244,5 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = run_campaign(options.stages.split(","), options.kills, options.seed)
-    if options.out is not None:
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = run_campaign(options.stages.split(","), options.kills, options.seed, options.out)
     sys.exit(any(one["survived"] < one["kills"] for one in found.values()))

@@ -1,5 +1,9 @@
 """The command line as a whole: every verb once, and help."""
 
+import os
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,32 @@ def test_prepare_retrieve_train_generate_report(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "AdaDec" in done.stdout
     assert report.is_file()
+
+
+def test_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    done = exadec("--version")
+    assert (done.returncode, done.stdout) == (0, f"exadec {project['version']}\n")
+
+
+@pytest.mark.parametrize("verb", [[], ["train"], ["score"], ["config"], ["config", "show"]], ids=" ".join)
+def test_h_is_help_everywhere(verb: list[str]) -> None:
+    short, long = exadec(*verb, "-h"), exadec(*verb, "--help")
+    assert short.returncode == 0
+    assert "Usage" in short.stdout
+    assert short.stdout == long.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("exadec tr", {"train"}), ("exadec config ", {"list", "show"}), ("exadec train --at", {"--at-once"})],
+)
+def test_a_shell_completes_verbs_and_options(typed: str, offered: set[str]) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_EXADEC_COMPLETE": "complete_bash"}
+    program = "import sys; sys.argv = ['exadec']; from exadec.cli import main; main()"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, check=False)
+    assert offered <= set(done.stdout.split()), done
 
 
 def test_help_lists_verbs_and_metrics() -> None:

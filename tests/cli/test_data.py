@@ -12,6 +12,14 @@ def test_inspect_needs_no_torch(folder: Path, run: Path) -> None:
     assert_needs_no_torch("inspect", folder / "toy.yaml")
 
 
+def test_inspect_prepares_and_retrieves_first(folder: Path, tmp_path: Path) -> None:
+    done = exadec("inspect", folder / "toy.yaml", "--set", f"folder={tmp_path / 'new'}", "--json")
+    assert done.returncode == 0, done.stderr
+    inspected = json.loads(done.stdout)
+    assert inspected["splits"]["train"]["instances"] == 200
+    assert inspected["audit"]["splits"]["test"]["without_exemplar"] == 0
+
+
 def test_inspect_shows_a_corpus(folder: Path, run: Path) -> None:
     for corpus in (folder / "toy.yaml", folder / "work" / "corpus"):
         done = exadec("inspect", corpus)

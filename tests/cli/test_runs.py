@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -63,10 +65,53 @@ def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
     assert generated.returncode == 0, generated.stderr
 
 
+def test_a_log_shows_every_evaluation_and_the_cpu_can_be_asked_for(folder: Path) -> None:
+    done = exadec("train", "toy.yaml", "--run", "cpu", "--device", "cpu", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "backend reference on cpu." in done.stderr
+    assert len(re.findall(r"^training: step \d+ of 14, epoch [12].00, .*: dev ROUGE-L ", done.stderr, re.M)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variants", ["seq2seq", "seq2seq,adadec"])
+def test_curves_are_written_for_tensorboard(folder: Path, variants: str, tmp_path: Path) -> None:
+    """Against a stand-in for the package, because it is an extra."""
+    (tmp_path / "sitecustomize.py").write_text(STAND_IN, "utf-8")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    arguments = ["--variants", variants, "--tensorboard", "--set", f"folder={tmp_path}"]
+    command = [sys.executable, "-m", "exadec", "train", str(folder / "toy.yaml"), *arguments]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for variant in variants.split(","):
+        curves = (tmp_path / variant / "tensorboard.txt").read_text("utf-8").splitlines()
+        assert curves.count("development/ROUGE-L") == 2
+
+
+STAND_IN = """
+import sys, types
+
+class SummaryWriter:
+    def __init__(self, log_dir, purge_step):
+        self.file = open(log_dir + ".txt", "a", encoding="utf-8")
+
+    def add_scalar(self, name, value, step):
+        print(name, file=self.file)
+
+    def flush(self):
+        self.file.flush()
+
+sys.modules["torch.utils.tensorboard"] = types.SimpleNamespace(SummaryWriter=SummaryWriter)
+"""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "absent.yaml"], "absent.yaml: no such file."),
+        (["train", "absent.yaml"], "absent.yaml: no such file. `exadec config list` shows those"),
+        (["train", "absent/news.yaml"], "To use the one that comes with exadec, write `news`."),
+        (["train", "."], ".: this is a folder; name a file in it: toy.yaml."),
+        (["train", "work"], "work: this is a folder; name a YAML file."),
+        (["train", "toy.yaml", "--set", "epochs=2"], "unknown key `epochs`; did you mean `training.epochs`?"),
         (["train", "toy.yaml", "--set", "model.hiden=4"], "unknown key `model.hiden`; did you mean `model.hidden`?"),
         (
             ["train", "toy.yaml", "--set", "exemplars.policy=x"],
@@ -96,6 +141,20 @@ def test_coverage_of_word_vectors_is_reported(folder: Path) -> None:
                 ["train", "toy.yaml", "--variants", "seq2seq,adadec", "--set", "folder=new"],
                 ["demo", "--folder", "new"],
             )
+        ),
+        (["train", "toy.yaml", "--run", "new", "--device", "gpu"], "unknown device 'gpu'; the devices are cpu, cuda,"),
+        *(
+            pytest.param(
+                ["train", "toy.yaml", *command, "--device", "cuda:1"],
+                "the device cuda:1 was asked for, but torch finds no CUDA GPU here; use cpu.",
+                marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+            )
+            for command in (["--run", "new"], ["--seeds", "1,2"])
+        ),
+        pytest.param(
+            ["train", "toy.yaml", "--run", "new", "--tensorboard"],
+            "TensorBoard is not installed; run `pip install 'exadec[tensorboard]'`.",
+            marks=pytest.mark.skipif(find_spec("tensorboard") is not None, reason="TensorBoard is installed"),
         ),
         (
             ["demo", "--folder", "new", "--set", "model.cell=transformer"],

@@ -148,6 +148,10 @@ def test_score_needs_no_torch(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["report", "run", "--split", "valid"], "valid.outputs.jsonl: no such file"),
+        (
+            ["report", "run", "--out", "work"],
+            "work: this is a folder; --out names the HTML file, such as work/report.html",
+        ),
         (["score", "absent.txt", "--references", "r.txt"], "absent.txt: no such file."),
         (["score", "one.txt", "--references", "one.txt", "--wordnet", "gone"], "gone: there are no exception lists"),
         (["score", "one.txt", "--references", "two.txt"], "two.txt has 2 lines, but one.txt has 1"),

@@ -96,6 +96,8 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
     [
         (["generate", "nowhere"], "nowhere: not a run folder"),
         (["generate", "run", "--split", "tset"], "unknown split 'tset'; the splits are train, valid, test."),
+        (["generate", "run", "--device", "gpu"], "unknown device 'gpu'; the devices are cpu, cuda,"),
+        (["generate", "run", "--split", "test", "--device", "gpu"], "unknown device 'gpu'"),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),

@@ -166,3 +166,12 @@ def test_a_share_of_the_training_instances_gets_marked_exemplars_by_form(corpus:
     assert (followed == followed[:, :1]).all()
     assert (followed[:, 0] == shared.indices("train")[marked]).all()
     assert (followed[:, 0] != np.flatnonzero(marked)).all()
+
+
+def test_none_gives_no_exemplar_to_anyone(corpus: Corpus) -> None:
+    config = ExemplarConfig(policy="none")
+    exemplars = retrieve(corpus, config)
+    for split in ("train", "valid", "test"):
+        assert (exemplars.nearest(split, 2) == -1).all()
+        assert not exemplars.similarities(split).any()
+    assert Retriever(corpus, config).find_several(["w1 w2"], None, 2) == [[(None, 0.0)] * 2]

@@ -11,9 +11,11 @@ from exadec.corpus.readers import known_styles
 WIRE = known_styles(CorpusConfig(format="wire"))
 
 
-def show(renderable: RenderableType, colour: bool = False) -> str:
+def show(renderable: RenderableType, colour: bool = False, width: int = 80) -> str:
     shown = io.StringIO()
-    Console(width=80, file=shown, force_terminal=colour, color_system="standard" if colour else None).print(renderable)
+    Console(width=width, file=shown, force_terminal=colour, color_system="standard" if colour else None).print(
+        renderable
+    )
     return shown.getvalue()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exadec.errors import InputError
-from exadec.textmetrics import bleu, leak, manner, parent, rouge, support
+from exadec.textmetrics import bleu, confidence_interval, leak, manner, metrics, parent, rouge, support
 from exadec.textmetrics.manner import agreements
 from exadec.textmetrics.metrics import METRICS, choose_for_report, require_steering, score_all, with_both_bleus
 from exadec.textmetrics.traits import YES_OR_NO
@@ -94,3 +94,31 @@ def test_reports_show_what_runs_were_trained_for() -> None:
     assert choose_for_report(["bleu"], GOLD, True) == tokenised
     assert with_both_bleus(["rouge1"], GOLD) == ["rouge1"]
     assert with_both_bleus(["bleu", "rouge1"], GOLD) == ["bleu", "bleu_tokenised", "rouge1"]
+
+
+def test_score_gives_rows_with_intervals_and_signatures() -> None:
+    texts, references = ["the cat sat", "a dog ran"], ["the cat sat", "the dog ran off"]
+    rows = metrics.score(texts, references, ["rouge1", "bleu"])
+    direct = score_all(["rouge1", "bleu"], texts, [[one] for one in references])
+    assert [row["metric"] for row in rows] == ["rouge1", "bleu"]
+    for row, one in zip(rows, direct, strict=True):
+        assert (row["measure"], row["value"], row["signature"]) == (one.name, one.value, one.signature)
+        assert (row["low"], row["high"]) == confidence_interval(one)
+        assert row["instances"] == 2
+    several = [["the cat sat", "a cat"], ["a dog ran"]]
+    assert metrics.score(texts, several, ["rouge1"])[0]["value"] == score_all(["rouge1"], texts, several)[0].value
+    assert len({tuple(row) for row in rows}) == 1  # the same columns in every row
+
+
+def test_score_chooses_metrics_by_what_is_given() -> None:
+    texts = ["the cat sat", "a dog ran"]
+    assert [row["metric"] for row in metrics.score(texts, texts)] == ["rouge1", "rouge2", "rougeL", "bleu"]
+    more = metrics.score(texts, texts, sources=texts, exemplars=["a", None])
+    assert [row["metric"] for row in more] == ["rouge1", "rouge2", "rougeL", "bleu", "manner", "leak", "support"]
+
+
+@pytest.mark.parametrize("name", ["references", "sources", "exemplars"])
+def test_score_refuses_lists_of_other_lengths(name: str) -> None:
+    given = {"references": ["a", "b"], name: ["a"]}
+    with pytest.raises(ValueError, match=f"There are 2 texts, but 1 {name}"):
+        metrics.score(["a", "b"], **given)

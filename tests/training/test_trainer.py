@@ -30,7 +30,7 @@ from exadec.training.evaluation import Output, decode_split, evaluate, mean_surp
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
-from support.toys import toy_config, variant_config
+from support.toys import toy_config, toy_records, variant_config, write_splits
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_signal_leaves_a_usable_run(toy: Path, number: signal.Signals) -> None:
 
 def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path]) -> None:
     config = variant_config(toy, "seq2seq", epochs=1)
-    with pytest.raises(InputError, match="the run already exists; use --resume to continue it or --force"):
+    with pytest.raises(InputError, match="the run already exists; use `resume=True` to continue it or"):
         train(config, runs["seq2seq"])
     with pytest.raises(InputError, match=r"with training.seed=1. Only training.epochs and training.patience may"):
         train(config.replace("training", seed=2), runs["seq2seq"], resume=True)
@@ -186,6 +186,8 @@ def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path])
         train(config.replace("search", guidance=1.0), toy / "guided")
     assert not (toy / "guided").exists()
     once = train(config, toy / "forced")
+    (once.folder / "tensorboard").mkdir()
+    (once.folder / "tensorboard" / "events.out.tfevents.1").touch()
     assert train(config, once.folder, force=True).metrics()[-1].step == 19
 
 
@@ -374,3 +376,25 @@ def test_options_beyond_the_paper_learn_manner_and_content(toy: Path, option: di
     run = train(config, toy / f"beyond-{'-'.join(option)}")
     assert max(event.value for event in run.metrics() if isinstance(event, Evaluated)) > 95
     assert_usable(run.folder)
+
+
+def test_a_run_without_a_single_exemplar_is_refused_unless_it_is_wanted(
+    toy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = variant_config(toy, "adadec", epochs=1)
+    with pytest.raises(InputError, match=r"no training record has a group; .* set exemplars\.policy=none"):
+        train(config.replace("exemplars", group="only"), tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    train(config.replace("exemplars", policy="none"), tmp_path / "wanted")
+    train(variant_config(toy, "seq2seq", epochs=1).replace("exemplars", group="only"), tmp_path / "reads none")
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_exemplars_of_little_use_are_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    records = toy_records(40, seed=0)
+    write_splits(tmp_path, records)
+    twice = [json.dumps({**record, "source": f"{record['source']} x"}) for record in records for _ in range(2)]
+    (tmp_path / "train.jsonl").write_text("\n".join(twice) + "\n", "utf-8")
+    train(variant_config(tmp_path, "adadec", epochs=1), tmp_path / "run")
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "100% of the training exemplars come from an identical source, but 0% of the valid ones" in warning

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import SPLITS, Corpus, prepare
 from exadec.errors import InputError
 from exadec.exemplars import audit as auditing
@@ -191,6 +192,16 @@ def test_corpus_without_exemplars(tmp_path: Path) -> None:
     json.dumps(inspection_to_json(inspection), allow_nan=False)
 
 
+def test_warnings_are_shown_and_written(tmp_path: Path) -> None:
+    corpus = small_corpus(tmp_path)
+    config = ExemplarConfig(group="only")
+    retrieve(corpus, config)
+    inspection = inspect_corpus(corpus.folder, config)
+    (fault,) = inspection.faults
+    assert f"Warning: {fault}" in " ".join(" ".join(show(inspection)).split())
+    assert inspection_to_json(inspection)["faults"] == (fault,)
+
+
 def test_exemplars_of_another_corpus_are_not_shown(tmp_path: Path) -> None:
     corpus = small_corpus(tmp_path)
     exemplars = retrieve(corpus)
@@ -220,6 +231,7 @@ def test_what_is_no_corpus_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_terminal_table_fits_80_columns(inspected: Inspection) -> None:
+    inspected = replace(inspected, faults=())  # warnings are sentences, which wrap
     lines = show(inspected)
     assert max(map(len, lines)) <= 80
     text, wide = "\n".join(lines), "\n".join(show(inspected, 200))

@@ -1,4 +1,4 @@
-"""Progress on the terminal: what is shown for each event, and nothing where there is no terminal."""
+"""Progress: what is shown for each event, on a terminal and in a log."""
 
 import io
 from dataclasses import replace
@@ -65,11 +65,78 @@ def test_each_run_has_a_line_and_a_failure_says_why() -> None:
     assert "a: out of [memory]" in console.file.getvalue()
 
 
-def test_without_a_terminal_no_bar_is_drawn() -> None:
-    console = Console(file=io.StringIO(), force_terminal=False)
-    with Display(console) as display:
+class Log:
+    """A console without a terminal, and a clock to set."""
+
+    def __init__(self) -> None:
+        self.console, self.now = Console(file=io.StringIO(), force_terminal=False, width=30), 0.0
+
+    def lines(self) -> list[str]:
+        return self.console.file.getvalue().splitlines()
+
+
+def test_a_log_gets_a_line_a_minute_and_no_bar() -> None:
+    log = Log()
+    with Display(log.console, lambda: log.now) as display:
+        for second in range(0, 150, 10):
+            log.now = second
+            display.report("retrieving for [train]", second, 200)
+    assert log.lines() == [f"retrieving for [train]: {count} of 200 records" for count in (60, 120)]
+
+
+def test_a_short_stage_is_no_line_of_a_log() -> None:
+    log = Log()
+    with Display(log.console, lambda: log.now) as display:
         display.report("read", 1200)
-    assert console.file.getvalue() == ""
+        log.now = 59.0
+        display.report("read", 2400)
+        log.now = 70.0
+        display.report("retrieve", 1)
+    assert log.lines() == []
+
+
+def test_a_log_gets_every_evaluation_and_a_loss_a_minute() -> None:
+    log = Log()
+    with Display(log.console, lambda: log.now) as display:
+        display.observe(STARTED)
+        before = len(log.lines())
+        for second in (0, 30, 61, 62):
+            log.now = second
+            display.observe(replace(LOSS, seconds=float(second)))
+        display.observe(SCORE)
+        display.observe(SCORE)
+    loss = "training: step 25 of 40, epoch 1.50, 1.0 min: loss 1.250"
+    score = "training: step 38 of 40, epoch 2.00, 0.1 min: dev ROUGE-L 62.50, -log p 1.500"
+    assert log.lines()[before:] == [loss, score, score]
+
+
+def test_a_log_tells_runs_apart() -> None:
+    log, config = Log(), Config.from_dict({"folder": "x"})
+    first, second = Job(config, Path("a")), Job(config, Path("b"))
+    with RunsDisplay(log.console, lambda: log.now) as display:
+        for job in (first, second):
+            display.follow(job, Waiting())
+            display.follow(job, STARTED)
+        log.now = 60.0
+        display.follow(first, LOSS)
+        display.follow(first, LOSS)
+        display.follow(second, SCORE)
+        display.follow(first, Finished())
+    assert log.lines() == [
+        "a: training starts",
+        "b: training starts",
+        "a: epoch 1.50, 0.0 min: loss 1.250",
+        "b: epoch 2.00, 0.1 min: dev ROUGE-L 62.50, -log p 1.500",
+        "a: trained",
+    ]
+
+
+def test_a_terminal_gets_no_such_line() -> None:
+    console, now = terminal(), iter(range(0, 1000, 100))
+    with Display(console, lambda: float(next(now))) as display:
+        display.observe(STARTED)
+        display.observe(SCORE)
+    assert "training: step" not in console.file.getvalue()
 
 
 def test_parameter_table_has_a_row_for_each_part() -> None:

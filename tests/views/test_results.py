@@ -79,6 +79,17 @@ def test_json_holds_raw_numbers_and_signatures(results: Results) -> None:
     assert columns[2]["measures"]["Leak"]["value"] == results.manner[2].measures["Leak"].score.value
 
 
+def test_rows_are_what_a_data_frame_takes(results: Results) -> None:
+    rows = results.to_rows()
+    assert len(rows) == sum(len(system.measures) for system in results.systems)
+    assert len({tuple(row) for row in rows}) == 1
+    for row in rows:
+        (system,) = [one for one in results.systems if one.name == row["model"]]
+        measured = system.measures[row["measure"]]
+        assert (row["value"], row["low"], row["high"]) == (measured.score.value, measured.low, measured.high)
+        assert (row["variant"], row["split"], row["instances"]) == (system.run.config.model.variant, "test", 40)
+
+
 def test_tables_show_every_score_with_its_interval(results: Results) -> None:
     terminal, markdown = show(render_table(results)), render_markdown(results)
     assert max(map(len, terminal.splitlines())) <= 80

@@ -7,6 +7,7 @@ from exadec.config import ExemplarConfig
 from exadec.exemplars.policies.form import Form
 from exadec.exemplars.policies.given import Given
 from exadec.exemplars.policies.nearest import Nearest
+from exadec.exemplars.policies.none import NoExemplar
 from exadec.exemplars.policies.oracle import Oracle
 from exadec.exemplars.policies.policy import Policy
 from exadec.exemplars.policies.random import Random
@@ -22,6 +23,7 @@ POLICIES: dict[str, type[Policy]] = {
     "oracle": Oracle,
     "form": Form,
     "given": Given,
+    "none": NoExemplar,
 }
 """Every value of `exemplars.policy`."""
 

@@ -3,7 +3,9 @@
 In: `training.backend`, the device, the precision, the model's sizes. Out: a `Backend`, or the reason it cannot run.
 """
 
+import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -14,9 +16,26 @@ from exadec.errors import InputError
 from exadec.model.backends.reference import REFERENCE, Backend
 
 
-def pick_device() -> torch.device:
-    """The GPU if there is one, otherwise the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def pick_device(wanted: str | None = None) -> torch.device:
+    """The device that is wanted, if it is there. Without a wish, the GPU if there is one, otherwise the CPU."""
+    if wanted is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parts = re.fullmatch(r"(cpu)|cuda(?::(\d+))?", wanted)
+    if parts is None:
+        raise InputError(f"unknown device {wanted!r}; the devices are cpu, cuda, and cuda:N for the GPU of number N.")
+    if parts[1] is None and not torch.cuda.is_available():
+        raise InputError(f"the device {wanted} was asked for, but torch finds no CUDA GPU here; use cpu.")
+    if parts[2] is None:
+        return torch.device(wanted)
+    number, last = int(parts[2]), torch.cuda.device_count() - 1  # counts the GPUs without waking them
+    if number > last:
+        raise InputError(f"the device {wanted} was asked for, but the last GPU here is cuda:{last}.")
+    return torch.device("cuda", number)
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Inside the block, `cuda` and the kernels of the backends mean this GPU, if it has a number."""
+    return nullcontext() if device.index is None else torch.cuda.device(device)
 
 
 class Chosen(NamedTuple):

@@ -1,6 +1,7 @@
 """Which backend is chosen, and why another one is refused."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -75,3 +76,37 @@ def test_other_gpus_and_missing_compilers_are_named(monkeypatch: pytest.MonkeyPa
         choose("hopper")
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     assert choose("auto") is REFERENCE
+
+
+def test_device_is_the_one_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choice.pick_device("cpu") == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choice.pick_device() == choice.pick_device("cuda") == torch.device("cuda")
+    assert choice.pick_device("cpu") == torch.device("cpu")
+    assert choice.pick_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(InputError, match="cuda:2 was asked for, but the last GPU here is cuda:1"):
+        choice.pick_device("cuda:2")
+
+
+@pytest.mark.parametrize("wanted", ["cuda", "cuda:0"])
+def test_a_gpu_that_is_not_there_is_refused(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choice.pick_device() == torch.device("cpu")
+    with pytest.raises(InputError, match=f"{wanted} was asked for, but torch finds no CUDA GPU here; use cpu"):
+        choice.pick_device(wanted)
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "cuda:", "cuda:x", "cpu:0", "", "cuda:-1", "CUDA"])
+def test_no_other_device_is_known(wanted: str) -> None:
+    with pytest.raises(InputError, match="the devices are cpu, cuda, and cuda:N"):
+        choice.pick_device(wanted)
+
+
+def test_a_gpu_with_a_number_becomes_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: entered.append(device) or nullcontext())
+    with choice.on_device(torch.device("cpu")), choice.on_device(torch.device("cuda")):
+        assert entered == []
+    with choice.on_device(torch.device("cuda", 1)):
+        assert entered == [torch.device("cuda", 1)]
