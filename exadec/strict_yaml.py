@@ -6,7 +6,6 @@ that names the key and the nearest one that exists.
 
 import dataclasses
 import difflib
-import json
 import types
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -40,8 +39,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def list_overrides(overrides: Overrides) -> list[str]:
     """Each as `section.key=value`."""
     if isinstance(overrides, Mapping):
-        return [f"{key}={json.dumps(value, default=str)}" for key, value in overrides.items()]
+        return [f"{key}={_to_yaml(value)}" for key, value in overrides.items()]
     return [overrides] if isinstance(overrides, str) else list(overrides)
+
+
+def _to_yaml(value: Any) -> str:
+    """A value as `apply_override` reads it back."""
+    text = yaml.safe_dump(str(value) if isinstance(value, Path) else value, default_flow_style=True, allow_unicode=True)
+    return text.removesuffix("...\n").rstrip("\n")
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:

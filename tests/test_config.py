@@ -2,11 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
+from exadec.strict_yaml import apply_override, list_overrides
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 
@@ -198,3 +202,19 @@ def test_widths_of_the_decoder_follow_from_the_switches() -> None:
 
 def test_only_seq2seq_reads_no_exemplars() -> None:
     assert [name for name in VARIANTS if not ModelConfig(**VARIANTS[name]).reads_exemplars] == ["seq2seq"]
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.lists(st.text())
+
+
+@given(VALUES)
+def test_a_mapping_of_overrides_keeps_every_value(value: object) -> None:
+    values: dict[str, Any] = {"corpus": {"format": "wire"}}
+    (override,) = list_overrides({"corpus.train": value})
+    apply_override(values, override)
+    assert values == {"corpus": {"format": "wire", "train": value}}
+
+
+def test_overrides_may_be_paths_or_a_single_text() -> None:
+    assert list_overrides({"folder": Path("a") / "b", "training.epochs": 2}) == ["folder=a/b", "training.epochs=2"]
+    assert list_overrides("training.epochs=2") == list_overrides(["training.epochs=2"]) == ["training.epochs=2"]

@@ -217,6 +217,7 @@ def inspection_block(inspection: Inspection) -> str:
     blocks.append(figure_block(plot_histograms(panels, "Histogram of lengths"), "Lengths", caption))
     if inspection.audit is None:
         blocks.append(f"<p>Exemplars: {escape(inspection.note)}</p>")
+    blocks += [f"<p>Warning: {escape(fault)}</p>" for fault in inspection.faults]
     for _, shapes in similarity:
         blocks.insert(2, f'<p class="soft"><small>{escape(SEEN)}</small></p>')
         caption = "Cosine between the source and its exemplar’s own source, over the instances that have an exemplar."

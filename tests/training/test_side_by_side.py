@@ -177,7 +177,7 @@ def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (FOUR, "work/adadec-seed2: the run already exists; use --resume to continue it or --force to replace it."),
+        (FOUR, "work/adadec-seed2: the run already exists; use `resume=True` to continue it or"),
         ([*FOUR, "--run", "run"], "--run names the folder of one run, but 4 were asked for."),
         ([*FOUR, "--at-once", "0"], "`at_once` must be at least 1, but is 0 instead."),
         (["--seeds", "1,x"], "--seeds takes whole numbers separated by commas, such as 1,2,3, but got '1,x'."),

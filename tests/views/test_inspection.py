@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -200,6 +201,7 @@ def test_warnings_are_shown_and_written(tmp_path: Path) -> None:
     (fault,) = inspection.faults
     assert f"Warning: {fault}" in " ".join(" ".join(show(inspection)).split())
     assert inspection_to_json(inspection)["faults"] == (fault,)
+    assert f"<p>Warning: {escape(fault)}</p>" in inspection_block(inspection)
 
 
 def test_exemplars_of_another_corpus_are_not_shown(tmp_path: Path) -> None:
