@@ -316,7 +316,8 @@ class TrainingConfig:
     evaluations_per_epoch: int = 1
     """How often per epoch the development set is decoded."""
     evaluation_size: int = 2_000
-    """How many development instances, starting with the first, are decoded for early stopping."""
+    """How many development instances are decoded for early stopping: a random sample, the same for all runs on a
+    corpus; or all of them if there are no more."""
     patience: int = 5
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
