@@ -7,10 +7,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from exadec.corpus.record import Record, is_text_file, read_lines, read_records
+from exadec.corpus.record import Record, Table, is_text_file, read_lines, read_records
 from exadec.errors import InputError
-
-Table = tuple[tuple[str, str], ...]
 
 
 def read_texts(path: Path) -> list[str]:

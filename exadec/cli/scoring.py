@@ -12,7 +12,8 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
 from exadec.cli.console import say
-from exadec.cli.score_files import Table, check_aligned, read_exemplars, read_references, read_sources, read_texts
+from exadec.cli.score_files import check_aligned, read_exemplars, read_references, read_sources, read_texts
+from exadec.corpus.record import Table
 from exadec.errors import InputError
 
 if TYPE_CHECKING:  # importing metrics takes a while, and other commands need none

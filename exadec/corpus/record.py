@@ -23,7 +23,12 @@ CHUNK = 10_000
 _CHUNK_LENGTH = 1 << 24
 """Bytes or characters after which a chunk ends, even with fewer records: documents may be long."""
 _BRACE = ord("{")
+_ENTRIES = "[attribute, value] pairs, or of [subject, property, object] triples"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+
+
+Table = tuple[tuple[str, ...], ...]
+"""(attribute, value) pairs, or (subject, property, object) triples."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,8 @@ class Record:
     source: str
     """The text to write from. For data-to-text records this is the linearised table."""
     target: str
-    table: tuple[tuple[str, str], ...] | None = None
-    """(attribute, value) pairs, kept in addition to the linearised source."""
+    table: Table | None = None
+    """Kept in addition to the linearised source."""
     references: tuple[str, ...] = ()
     """All acceptable targets, for scoring; empty means only the target."""
     group: str | None = None
@@ -50,9 +55,18 @@ def fingerprint(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def linearize(table: Iterable[tuple[str, str]]) -> str:
-    """A table as one token stream, field name before value: `name : Ada Lovelace | born : 1815`."""
-    return " | ".join(f"{attribute} : {value}" for attribute, value in table)
+def linearize(table: Iterable[tuple[str, ...]]) -> str:
+    """A table as one token stream, field name before value: `name : Ada Lovelace | born : 1815`.
+
+    The subject of triples comes before the first of them, and where it changes: `subject : Ada Lovelace | born : 1815`.
+    """
+    cells, known = [], None
+    for *subject, attribute, value in table:
+        if subject and subject != known:
+            cells.append(f"subject : {subject[0]}")
+            known = subject
+        cells.append(f"{attribute} : {value}")
+    return " | ".join(cells)
 
 
 def announce(group: str) -> str:
@@ -280,18 +294,20 @@ def _to_record(row: dict[str, object], where: str, default_uid: str, require_tar
     )
 
 
-def _read_table(value: object, where: str) -> tuple[tuple[str, str], ...] | None:
+def _read_table(value: object, where: str) -> Table | None:
     if value is None:
         return None
     if isinstance(value, str):  # a TSV or CSV cell holds the JSON list
         try:
             value = json.loads(value)
         except json.JSONDecodeError:
-            raise InputError(f"{where}: 'table' must be a JSON list of [attribute, value] pairs.") from None
+            raise InputError(f"{where}: 'table' must be a JSON list of {_ENTRIES}.") from None
     if isinstance(value, dict):
         value = list(value.items())
-    if not isinstance(value, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
-        raise InputError(f"{where}: 'table' must be a list of [attribute, value] pairs.")
+    if not isinstance(value, list) or not all(isinstance(entry, list | tuple) for entry in value):
+        raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
     if not value:
         raise InputError(f"{where}: 'table' is empty.")
-    return tuple((str(attribute), str(text)) for attribute, text in value)
+    if {len(entry) for entry in value} not in ({2}, {3}):
+        raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
+    return tuple(tuple(map(str, entry)) for entry in value)

@@ -14,7 +14,7 @@ import torch
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
-from exadec.corpus.record import read_lines
+from exadec.corpus.record import Table, read_lines
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, open_trained_exemplars
@@ -41,7 +41,7 @@ class Output:
     text: str
     score: float
     """The model's own score: log p divided by the length penalty."""
-    table: tuple[tuple[str, str], ...] | None = None
+    table: Table | None = None
     """The table the source was made from, for metrics that use it."""
 
 

@@ -33,7 +33,9 @@ texts = st.text(max_size=60).map(spaced)
         (b'{"source": "a", "target": " "}\n', r":1: the record's 'target' is empty"),
         (b'{"source": 3, "target": "b"}\n', r":1: 'source' must be text, but is a int"),
         (b'{"table": [], "target": "b"}\n', r":1: 'table' is empty"),
-        (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs"),
+        (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs, or of"),
+        (b'{"table": [["a", "b"], ["a", "b", "c"]], "target": "b"}\n', r":1: 'table' must be a list of"),
+        (b'{"table": 3, "target": "b"}\n', r":1: 'table' must be a list of"),
         (b'{"source": "a", "target": "b", "references": [1]}\n', r":1: 'references' must be a list of texts"),
         (GOOD.encode() * 2 + b'{"source": "\xff", "target": "b"}\n', r":3: not valid UTF-8 \(byte 13"),
     ],
@@ -118,3 +120,11 @@ def test_tables_are_kept_and_linearised(tmp_path: Path) -> None:
     assert record.source == linearize(record.table) == "name : Ada | born : 1815"
     write_records(tmp_path / "u.jsonl", [record])
     assert list(read_records(tmp_path / "u.jsonl")) == [record]
+
+
+def test_the_subject_of_triples_is_said_where_it_changes(tmp_path: Path) -> None:
+    triples = (("Ada", "born", "1815"), ("Ada", "spouse", "King"), ("King", "title", "Earl"), ("Ada", "died", "1852"))
+    source = "subject : Ada | born : 1815 | spouse : King | subject : King | title : Earl | subject : Ada | died : 1852"
+    assert linearize(triples) == source
+    write_records(tmp_path / "t.jsonl", [Record("0", source, "x", table=triples)])
+    assert list(read_records(tmp_path / "t.jsonl")) == [Record("0", source, "x", table=triples)]

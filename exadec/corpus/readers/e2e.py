@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from exadec.corpus.readers.published import Table, locate, require_split, spaced, table_record
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.readers.published import locate, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table, read_lines
 from exadec.errors import InputError
 
 E2E_FILES = {"train": "trainset.csv", "valid": "devset.csv", "test": "testset_w_refs.csv"}

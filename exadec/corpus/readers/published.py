@@ -9,10 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, linearize, read_lines
+from exadec.corpus.record import SPLITS, Record, Table, linearize, read_lines
 from exadec.errors import ConfigError, InputError
-
-Table = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -23,6 +21,8 @@ class PublishedFormat:
     """(folder, split) -> the files that the split is read from."""
     records: Callable[[Path, str], Iterator[Record]]
     """(folder, split) -> the records of the split."""
+    revision: int = 1
+    """Increased whenever the same files give other records, so that a corpus is prepared again."""
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
         """All files of the three splits, by path in the folder. The error for a missing file names it."""

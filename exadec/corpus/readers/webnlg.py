@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from exadec.corpus.readers.published import Table, read_elements, require_split, spaced, table_record
-from exadec.corpus.record import Record
+from exadec.corpus.readers.published import read_elements, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table
 from exadec.errors import InputError
 
 
@@ -53,21 +53,17 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
 
 
 def _parse_triples(entry: ElementTree.Element, where: str) -> Table:
-    """(property, object) pairs; ("subject", name) comes before the first triple about each new subject."""
-    pairs: list[tuple[str, str]] = []
-    previous = None
+    """(subject, property, object) triples."""
+    triples = []
     for triple in entry.findall("./modifiedtripleset/mtriple"):
         parts = [part.strip() for part in (triple.text or "").split(" | ")]
         if len(parts) != 3 or not all(parts):
             raise InputError(f"{where}: expected subject | property | object, but found {triple.text!r}.")
         subject, attribute, value = parts
-        if subject != previous:
-            pairs.append(("subject", _entity(subject)))
-            previous = subject
-        pairs.append((attribute, _entity(value)))
-    if not pairs:
+        triples.append((_entity(subject), attribute, _entity(value)))
+    if not triples:
         raise InputError(f"{where}: entry {entry.get('eid')!r} has no triples (`modifiedtripleset`).")
-    return tuple(pairs)
+    return tuple(triples)
 
 
 def _entity(name: str) -> str:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from exadec.corpus.readers.published import Table, locate, read_aligned, require_split, spaced, table_record
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.readers.published import locate, read_aligned, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table, read_lines
 from exadec.errors import InputError
 
 NONE = "<none>"

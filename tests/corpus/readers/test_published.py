@@ -1,6 +1,7 @@
 """Published data sets: streamed, prepared, hashed, and refused with the name of what is missing."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_gigaword_is_prepared_and_prepared_again_when_a_file_changes(tmp_path: P
     assert corpus.text(corpus.sources("train")[0]) == "unk said # people"
     write_gigaword(tmp_path / "giga", ["changed", "a second one"])
     assert prepare(gigaword(tmp_path)).hash != corpus.hash
+
+
+def test_a_corpus_is_prepared_again_by_a_revised_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_gigaword(tmp_path / "giga", ["one", "two"])
+    corpus = prepare(gigaword(tmp_path))
+    assert "reader" not in corpus.manifest  # so that corpora made before there were revisions are as fresh as this one
+    monkeypatch.setitem(FORMATS, "gigaword", replace(FORMATS["gigaword"], revision=2))
+    revised = prepare(gigaword(tmp_path))
+    assert revised.hash != corpus.hash
+    assert prepare(gigaword(tmp_path)).hash == revised.hash
 
 
 def test_missing_and_misaligned_files_leave_nothing_behind(tmp_path: Path) -> None:

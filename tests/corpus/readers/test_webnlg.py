@@ -28,18 +28,18 @@ ENTRIES = """<?xml version="1.0" encoding="utf-8"?>
 
 
 TRIPLES = (
-    ("subject", "Oak Airport"),
-    ("cityServed", "Oak, Elm"),
-    ("runwayLength", "2776.0"),
-    ("subject", "Elm"),
-    ("leaderName", "Ada Ash"),
+    ("Oak Airport", "cityServed", "Oak, Elm"),
+    ("Oak Airport", "runwayLength", "2776.0"),
+    ("Elm", "leaderName", "Ada Ash"),
 )
+SOURCE = "subject : Oak Airport | cityServed : Oak, Elm | runwayLength : 2776.0 | subject : Elm | leaderName : Ada Ash"
 
 
 def test_webnlg_texts_are_training_records(tmp_path: Path) -> None:
     write(tmp_path / "train" / "3triples" / "Airport.xml", ENTRIES)
     records = list(read_webnlg(tmp_path, "train"))
     assert [record.table for record in records] == [TRIPLES, TRIPLES]
+    assert records[0].source == SOURCE
     assert [record.target for record in records] == ["Oak Airport serves Oak, Elm & more.", "Ada Ash leads Elm."]
     assert [record.uid for record in records] == ["Airport/Id1/1", "Airport/Id1/2"]
     assert records[0].references == ()
