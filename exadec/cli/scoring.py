@@ -55,7 +55,10 @@ def score(
     against: Annotated[Path | None, typer.Option(help="Another system's texts to compare with.")] = None,
     stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, like option -m of its script.")] = True,
     wordnet: Annotated[
-        Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m looks up before its rules.")
+        Path | None,
+        typer.Option(
+            help="What -m looks up before its rules: the script's WordNet-2.0.exc.db, or its folder of *.exc."
+        ),
     ] = None,
     exemplars: Annotated[
         Path | None,
@@ -131,8 +134,13 @@ def _choose_metrics(asked: str | None, has_exemplars: bool, has_sources: bool) -
 
 
 def _choose_stemming(stem: bool, wordnet: Path | None) -> bool | Path:
-    if wordnet is not None and not list(wordnet.glob("*.exc")):
-        raise InputError(f"{wordnet}: there are no exception lists (*.exc) in this folder.")
+    from exadec.textmetrics.exceptions import read_exceptions
+
+    if wordnet is not None:
+        try:
+            read_exceptions(wordnet)
+        except ValueError as error:
+            raise InputError(str(error)) from None
     return wordnet if stem and wordnet is not None else stem
 
 

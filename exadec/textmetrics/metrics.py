@@ -33,7 +33,7 @@ class Material:
     references: Sequence[Sequence[str]]
     tables: Sequence[Table] | None
     stem: bool | Path
-    """Stemming in ROUGE: by rule, or with the WordNet exceptions of a folder, or not at all."""
+    """Stemming in ROUGE: by rule, or with the WordNet exceptions of a path, or not at all."""
     sources: Sequence[str] | None
     exemplars: Sequence[str | None] | None
     """None or blank text for an instance without an exemplar."""
@@ -142,7 +142,7 @@ def score_all(
 ) -> list[Score]:
     """Scores of the given names; what several of them share is computed once. `Metric.needs` says what each needs.
 
-    `stem` is ROUGE's: by rule, or with the WordNet exceptions of a folder, or not at all.
+    `stem` is ROUGE's: by rule, or with the WordNet exceptions of a path, or not at all.
     """
     given = Material(texts, references, tables, stem, sources, exemplars)
     members: dict[Family, list[str]] = {}

@@ -6,8 +6,8 @@ In: hypotheses, and for each one or more references. Out: one `MeanScore` per me
   script takes every line for a sentence, and unites subsequences over pairs of sentences.
 - Several references: `sum` adds up matches and lengths over all of them before dividing (`-f A`, the script's default).
   `highest-recall` takes the reference with the highest recall (`-f B`). `best` takes the highest value (rouge-score).
-- Stemming: `True` stems by the script's rules alone. `-m` first looks a word up in WordNet's exception lists. We do not
-  ship these lists; to use them, pass the script's folder data/WordNet-2.0-Exceptions instead of `True`.
+- Stemming: `True` stems by the script's rules alone. `-m` first looks a word up among WordNet's exceptions. We do not
+  ship these; to use them, pass the script's data/WordNet-2.0.exc.db or data/WordNet-2.0-Exceptions instead of `True`.
 - The script rounds precision and recall to 5 digits before it computes F1. We round nothing.
 - The script's `Average` is the mean of 1,000 resamples: the mean over instances plus a little noise (up to 0.02 points
   for 2,000 headlines). Our value is the mean itself. `printed_average` gives the script's number.
@@ -22,9 +22,10 @@ from typing import Literal
 
 import numpy as np
 
+from exadec.textmetrics.exceptions import read_exceptions
 from exadec.textmetrics.matching import TokenRows, count_matches, tokenize
 from exadec.textmetrics.scores import FloatArray, IntArray, MeanScore, check_texts, mean_score, package_version
-from exadec.textmetrics.stemming import read_exceptions, stem_like_nltk, stem_like_script
+from exadec.textmetrics.stemming import stem_like_nltk, stem_like_script
 
 MEASURES = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "L")
 """The order of the n-grams, or L for the longest common subsequence."""
@@ -76,7 +77,7 @@ def rouge(
 
     `references[i]` holds the reference texts of `hypotheses[i]`, one or more. `combination` says how several count: by
     default `sum`, and `best` for rouge-score. The corpus value is the mean over instances, 0 to 100.
-    `stem` may be the folder of WordNet's exception lists.
+    `stem` may be WordNet's exceptions: the script's database, or the folder of lists.
     """
     combination = combination or ("sum" if dialect == "1.5.5" else "best")
     _check_choices(kind, dialect, combination)
@@ -118,7 +119,9 @@ def _stemmer_name(stem: bool | Path, dialect: Dialect) -> str:
     if stem is False:
         return "no"
     name = "rouge-1.5.5" if dialect == "1.5.5" else "porter-nltk"
-    return name if stem is True else f"{name}+wordnet"
+    if stem is True:
+        return name
+    return f"{name}+wordnet-db" if stem.is_file() else f"{name}+wordnet"
 
 
 def _combine(

@@ -17,6 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
+from exadec.textmetrics.exceptions import read_exceptions
 from exadec.textmetrics.rouge import Combination, printed_average
 from exadec.textmetrics.stemming import stem_like_script
 from support import rouge_script
@@ -25,7 +26,7 @@ from support.corpora import DATA
 pytestmark = pytest.mark.skipif(rouge_script.missing() is not None, reason=str(rouge_script.missing()))
 
 MEASURES = ("1", "2", "4", "L")
-STEMMING = ("no", "rules", "rules and WordNet")
+STEMMING = ("no", "rules", "rules and WordNet", "rules and database")
 ENDINGS = re.findall(
     r"\w+",
     "ational tional enci anci izer bli abli alli entli eli ousli ization ation ator alism iveness fulness ousness "
@@ -41,7 +42,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("rouge")
     rouge_script.prepare_data(folder / "empty", with_exceptions=False)
     rouge_script.prepare_data(folder / "full", with_exceptions=True)
-    return {"no": folder / "full", "rules": folder / "empty", "rules and WordNet": folder / "full"}
+    # In another order of the lists, best becomes well; exadec has to learn that from the database.
+    rouge_script.prepare_data(folder / "other", with_exceptions=True, order=("verb", "noun", "adj", "adv"))
+    return {
+        "no": folder / "full",
+        "rules": folder / "empty",
+        "rules and WordNet": folder / "full",
+        "rules and database": folder / "other",
+    }
 
 
 def lines(dataset: str, split: str) -> Iterator[dict]:
@@ -78,7 +86,12 @@ def assert_parity(
     options = (*options, *(() if stemming == "no" else ("-m",)))
     listing = rouge_script.write_texts(folder, *texts)
     printed = rouge_script.run_script(data[stemming], listing, *options, resamples=resamples)
-    stem = {"no": False, "rules": True, "rules and WordNet": rouge_script.exceptions_folder()}[stemming]
+    stem = {
+        "no": False,
+        "rules": True,
+        "rules and WordNet": rouge_script.exceptions_folder(),
+        "rules and database": data["rules and database"] / "WordNet-2.0.exc.db",
+    }[stemming]
     for column, kind in enumerate(rouge_script.VALUES):
         scores = rouge(*texts, measures, stem, kind=kind, combination=combination)
         for measure, score in scores.items():
@@ -202,6 +215,18 @@ def test_generated_text_with_several_references(
     hypotheses, references = [text for text, _ in examples], [several for _, several in examples]
     options = ("-n", "4", "-f", formula)
     assert_parity((hypotheses, references), tmp_path, data, "rules and WordNet", options, combination)
+
+
+def test_exceptions_are_those_of_the_database(data: dict[str, Path]) -> None:
+    found = {name: read_exceptions(data[name] / "WordNet-2.0.exc.db") for name in STEMMING[1:]}
+    lists = read_exceptions(rouge_script.exceptions_folder())
+    assert found["rules"] == {}
+    assert found["rules and WordNet"] == lists
+    assert [lists[word] for word in ("best", "better", "testes")] == ["good", "good", "testes"]
+    other = found["rules and database"]
+    differing = {word: other[word] for word in lists if lists[word] != other[word]}
+    # The script looks up words of more than three letters, so that it never asks for is.
+    assert differing == {"best": "well", "better": "well", "testes": "testis", "is": "is"}
 
 
 def test_stems_are_those_of_the_script() -> None:
