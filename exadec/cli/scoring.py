@@ -65,10 +65,18 @@ def score(
         typer.Option(help="Exemplars, line for line (an empty line: none), or .jsonl with an 'exemplar' each."),
     ] = None,
     sources: Annotated[Path | None, typer.Option(help="Sources, line for line, or records.")] = None,
+    byte_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes", min=1, help="ROUGE of the first N bytes of texts and references, like -b N of its script."
+        ),
+    ] = None,
 ) -> None:
     """Score texts. Every number comes with its signature and a 95% bootstrap interval.
 
     exadec score system.txt --references gold.txt --against baseline.txt
+
+    DUC's recall at 75 bytes: --metrics rouge1_recall,rouge2_recall,rougeL_recall --bytes 75
 
     With --exemplars, a table shows trait by trait how far the texts follow their exemplars. A run's SPLIT.outputs.jsonl
     can stand for every file.
@@ -76,6 +84,10 @@ def score(
     from exadec.textmetrics.metrics import METRICS, with_both_bleus
 
     names = _choose_metrics(metrics, exemplars is not None, sources is not None)
+    of_reference_length = [name for name in names if name.startswith("recall")]
+    if byte_limit is not None and of_reference_length:
+        name = of_reference_length[0]
+        raise InputError(f"{name} is cut at the reference's length, so --bytes cannot cut it: ask for rouge1_recall.")
     texts = read_texts(hypotheses)
     count = len(texts)
     grouped, tables = read_references(references, hypotheses, count)
@@ -85,6 +97,7 @@ def score(
         None if sources is None else read_sources(sources),
         None if exemplars is None else read_exemplars(exemplars),
         _choose_stemming(stem, wordnet),
+        byte_limit,
     )
     others = None if against is None else read_texts(against)
     for path, found in ((sources, given.sources), (exemplars, given.exemplars), (against, others)):
@@ -108,6 +121,7 @@ class Given:
     sources: list[str] | None
     exemplars: list[str | None] | None
     stem: bool | Path
+    byte_limit: int | None
 
     @property
     def first_references(self) -> list[str]:
@@ -116,7 +130,8 @@ class Given:
     def score(self, names: list[str], texts: list[str]) -> "dict[str, Score]":
         from exadec.textmetrics.metrics import score_all
 
-        scores = score_all(names, texts, self.references, self.tables, self.stem, self.sources, self.exemplars)
+        given = self.tables, self.stem, self.sources, self.exemplars, self.byte_limit
+        scores = score_all(names, texts, self.references, *given)
         return dict(zip(names, scores, strict=True))
 
 

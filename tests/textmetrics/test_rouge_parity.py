@@ -80,6 +80,7 @@ def assert_parity(
     options: Sequence[str] = ("-n", "4"),
     combination: Combination = "sum",
     resamples: int = 20,
+    cut: int | None = None,
 ) -> None:
     """Recall, precision and F1 of each instance within 1e-4, and of the corpus within 0.01 points."""
     measures = [measure for measure in MEASURES if measure != "4" or "4" in options]
@@ -93,7 +94,7 @@ def assert_parity(
         "rules and database": data["rules and database"] / "WordNet-2.0.exc.db",
     }[stemming]
     for column, kind in enumerate(rouge_script.VALUES):
-        scores = rouge(*texts, measures, stem, kind=kind, combination=combination)
+        scores = rouge(*texts, measures, stem, cut, kind, combination=combination)
         for measure, score in scores.items():
             expected = rouge_script.per_instance(printed, measure)[:, column]
             difference = np.abs(score.per_instance / 100 - expected)
@@ -204,6 +205,20 @@ def test_generated_text(stemming: str, data: dict[str, Path], tmp_path: Path) ->
     pairs += [("", ""), ("", "a"), ("a", ""), ("...", "a"), (long[0], long[1]), (long[0], "house"), ("house", long[0])]
     hypotheses, references = [pair[0] for pair in pairs], [[pair[1]] for pair in pairs]
     assert_parity((hypotheses, references), tmp_path, data, stemming)
+
+
+@pytest.mark.parametrize("limit", [1, 7, 75])
+def test_generated_text_cut_to_bytes(limit: int, data: dict[str, Path], tmp_path: Path) -> None:
+    pairs = generated(st.tuples(any_text(), any_text()), 200)
+    pairs += [(second[: len(second) // 2] + first, second) for first, second in pairs]
+    pairs += [("é" * 80, "é" * 80), ("a" * 80, "a" * 75), ("a b " * 30, "a b " * 19), ("x" * 74 + " yes", "yes")]
+    texts = [pair[0] for pair in pairs], [[pair[1]] for pair in pairs]
+    assert_parity(texts, tmp_path, data, "rules", ("-n", "4", "-b", str(limit)), cut=limit)
+
+
+@pytest.mark.realdata
+def test_real_news_cut_to_the_bytes_of_duc(data: dict[str, Path], tmp_path: Path) -> None:
+    assert_parity(news_pairs(500), tmp_path, data, "rules", ("-n", "4", "-b", "75"), cut=75)
 
 
 @pytest.mark.parametrize(("formula", "combination"), [("A", "sum"), ("B", "highest-recall")])
