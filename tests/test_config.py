@@ -14,8 +14,8 @@ CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 PAPER = [path for path in CONFIGS if path.stem in ("gigaword", "nyt", "wikibio")]
 
 
-def test_ten_configurations_come_with_exadec() -> None:
-    expected = ["debian", "e2e", "elife", "gigaword", "movies", "news", "nyt", "reuters", "wikibio", "wire"]
+def test_eleven_configurations_come_with_exadec() -> None:
+    expected = ["debian", "e2e", "elife", "gigaword", "movies", "news", "nyt", "reuters", "webnlg", "wikibio", "wire"]
     assert [path.stem for path in CONFIGS] == expected
 
 

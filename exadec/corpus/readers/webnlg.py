@@ -38,7 +38,7 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
             where = f"{path}:{number}"
             table = _parse_triples(entry, where)
             # Release 3 has Russian texts as well as English ones.
-            texts = [spaced("".join(lex.itertext())) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
+            texts = [_text_of(lex) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
             texts = [text for text in texts if text]
             if not texts:
                 raise InputError(f"{where}: entry {entry.get('eid')!r} has no text (`lex`).")
@@ -50,6 +50,12 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
                 yield table_record(uid, table, texts[0], tuple(texts))
         if count == 0:
             raise InputError(f"{path}: the file holds no entries.")
+
+
+def _text_of(lex: ElementTree.Element) -> str:
+    """The text alone: enriched releases (1.5) have it in `text`, beside templates, sorted triples and references."""
+    text = lex.find("text")
+    return spaced("".join((lex if text is None else text).itertext()))
 
 
 def _parse_triples(entry: ElementTree.Element, where: str) -> Table:

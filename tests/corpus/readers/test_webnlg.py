@@ -45,6 +45,25 @@ def test_webnlg_texts_are_training_records(tmp_path: Path) -> None:
     assert records[0].references == ()
 
 
+ENRICHED = """<lex comment="good" lid="Id1">
+  <sortedtripleset><sentence ID="1"><striple>Oak_Airport | cityServed | "Oak, Elm"</striple></sentence></sortedtripleset>
+  <references><reference entity="Oak_Airport" number="1" tag="AGENT-1" type="name">Oak Airport</reference></references>
+  <text>Oak Airport
+  serves Oak, Elm &amp; more.</text>
+  <template>AGENT-1 serves PATIENT-1 &amp; more .</template>
+  <lexicalization>AGENT-1 VP[tense=present] serve PATIENT-1 &amp; more .</lexicalization>
+</lex>"""
+
+
+def test_the_text_of_an_enriched_release_is_taken_without_its_markup(tmp_path: Path) -> None:
+    plain = '<lex comment="good" lid="Id1">Oak Airport serves Oak, Elm &amp; more.</lex>'
+    assert plain in ENTRIES
+    write(tmp_path / "train" / "a.xml", ENTRIES.replace(plain, ENRICHED))
+    write(tmp_path / "dev" / "a.xml", ENTRIES)
+    enriched = [record.target for record in read_webnlg(tmp_path, "train")]
+    assert enriched == list(next(read_webnlg(tmp_path, "valid")).references)
+
+
 @pytest.mark.parametrize(("split", "home"), [("valid", "dev"), ("valid", "valid"), ("test", "test")])
 def test_webnlg_texts_of_an_entry_are_references(tmp_path: Path, split: str, home: str) -> None:
     write(tmp_path / home / "rdf-to-text-generation-test-data-with-refs-en.xml", ENTRIES)
