@@ -14,6 +14,7 @@ from exadec.strict_yaml import apply_override, build, list_keys, read_yaml, requ
 
 __all__ = [
     "PRESETS",
+    "RECORD_FIELDS",
     "VARIANTS",
     "Config",
     "ConfigError",
@@ -32,6 +33,9 @@ VARIANTS = {
     "adadec+attexp": {"adaptive": True, "attend_exemplar": True},
 }
 """The four models of the paper: two switches of one class (section 4.1)."""
+
+RECORD_FIELDS = ("uid", "source", "table", "target", "references", "group")
+"""What a file of records may say about each."""
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {},
@@ -77,6 +81,9 @@ class CorpusConfig:
     """Development records: early stopping watches their score."""
     test: str | None = None
     """Test records."""
+    columns: dict[str, str] = field(default_factory=dict, hash=False)  # a dict has no hash; it counts in `==`
+    """What your files call the fields of a record: `{source: article, target: headline}` are columns of CSV and TSV
+    files, or keys of JSONL. Fields that are not here have their own names."""
     segmentation: Literal["words", "bpe", "bpe_either_case"] = "bpe"
     """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data;
     `bpe_either_case` also splits a word in the same places whether or not it begins with a capital, so that a copied
@@ -106,6 +113,10 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         for key in ("vocabulary_size", "max_source", "max_target", "wire_train", "wire_heldout", "wire_outlets"):
             require(getattr(self, key) >= 1, f"corpus.{key}", "at least 1", getattr(self, key))
+        for name in self.columns:
+            require_choice(name, RECORD_FIELDS, "a key of corpus.columns")
+        if self.columns and self.format != "records":
+            raise ConfigError(f"`corpus.columns` is for `corpus.format: records`, but the format is {self.format}.")
 
 
 @dataclass(frozen=True)

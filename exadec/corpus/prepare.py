@@ -181,10 +181,11 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
 
 
 def _describe(config: CorpusConfig) -> dict[str, Any]:
-    """The settings a corpus depends on, without a newer one that is off: corpora made before it existed stay fresh."""
+    """The settings a corpus depends on, without newer ones that are off: corpora made before them stay fresh."""
     described = asdict(config)
-    if not config.group_in_source:
-        del described["group_in_source"]
+    for name in ("group_in_source", "columns"):
+        if not described[name]:
+            del described[name]
     return described
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, Table, linearize, read_lines
+from exadec.corpus.record import SPLITS, Record, Table, linearize, log_skipped, read_lines
 from exadec.errors import ConfigError, InputError
 
 
@@ -70,7 +70,18 @@ def locate(folder: Path, name: str) -> Path:
 
 
 def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, line of `first`, line of `second`). Files of different length and empty lines are errors."""
+    """`align` without the pairs of which one line is empty: these are counted and logged."""
+    skipped = []
+    for number, text, other in align(first, second):
+        empty = [f"{path}:{number}" for path, content in ((first, text), (second, other)) if not content.strip()]
+        skipped += empty[:1]
+        if not empty:
+            yield number, text, other
+    log_skipped(skipped)
+
+
+def align(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
+    """(line number, line of `first`, line of `second`). Files of different length are errors."""
     lines, others = read_lines(first), read_lines(second)
     number = 0
     for number, text in lines:
@@ -79,9 +90,6 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
             count = number + sum(1 for _ in lines)
             _refuse_lengths(first, count, second, number - 1)
         else:
-            for path, content in ((first, text), (second, other[1])):
-                if not content.strip():
-                    raise InputError(f"{path}:{number}: the line is empty.")
             yield number, text, other[1]
     surplus = sum(1 for _ in others)
     if surplus:

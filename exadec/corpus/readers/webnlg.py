@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.corpus.readers.published import read_elements, require_split, spaced, table_record
-from exadec.corpus.record import Record, Table
+from exadec.corpus.record import Record, Table, log_skipped
 from exadec.errors import InputError
 
 
@@ -32,6 +32,7 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
 
     For training, every text is a record. For development and test, the texts of an entry are its references.
     """
+    skipped: list[str] = []
     for path in webnlg_files(folder, split):
         count = 0
         for count, (number, entry) in enumerate(read_elements(path, "entry"), start=1):
@@ -39,17 +40,19 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
             table = _parse_triples(entry, where)
             # Release 3 has Russian texts as well as English ones.
             texts = [_text_of(lex) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
-            texts = [text for text in texts if text]
             if not texts:
                 raise InputError(f"{where}: entry {entry.get('eid')!r} has no text (`lex`).")
+            skipped += [where] * texts.count("")
+            texts = [text for text in texts if text]
             uid = f"{path.stem}/{entry.get('eid', count)}"
             if split == "train":
                 for position, text in enumerate(texts, start=1):
                     yield table_record(f"{uid}/{position}", table, text)
-            else:
+            elif texts:
                 yield table_record(uid, table, texts[0], tuple(texts))
         if count == 0:
             raise InputError(f"{path}: the file holds no entries.")
+    log_skipped(skipped)
 
 
 def _text_of(lex: ElementTree.Element) -> str:

@@ -46,7 +46,9 @@ def test_webnlg_texts_are_training_records(tmp_path: Path) -> None:
 
 
 ENRICHED = """<lex comment="good" lid="Id1">
-  <sortedtripleset><sentence ID="1"><striple>Oak_Airport | cityServed | "Oak, Elm"</striple></sentence></sortedtripleset>
+  <sortedtripleset>
+    <sentence ID="1"><striple>Oak_Airport | cityServed | "Oak, Elm"</striple></sentence>
+  </sortedtripleset>
   <references><reference entity="Oak_Airport" number="1" tag="AGENT-1" type="name">Oak Airport</reference></references>
   <text>Oak Airport
   serves Oak, Elm &amp; more.</text>
@@ -72,6 +74,15 @@ def test_webnlg_texts_of_an_entry_are_references(tmp_path: Path, split: str, hom
     (record,) = read_webnlg(tmp_path, split)
     assert record.references == ("Oak Airport serves Oak, Elm & more.", "Ada Ash leads Elm.")
     assert record.target == record.references[0]
+
+
+def test_empty_texts_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = "Oak Airport serves Oak, Elm &amp; more.", "Ada Ash leads Elm."
+    path = write(tmp_path / "train" / "a.xml", ENTRIES.replace(first, " "))
+    assert [record.target for record in read_webnlg(tmp_path, "train")] == [second]
+    assert [record.getMessage() for record in caplog.records] == [f"1 empty text was skipped: {path}:14."]
+    write(tmp_path / "dev" / "a.xml", ENTRIES.replace(first, "<text/>").replace(second, ""))
+    assert not list(read_webnlg(tmp_path, "valid"))
 
 
 @pytest.mark.parametrize(
