@@ -12,6 +12,8 @@ from exadec.config import CorpusConfig
 from exadec.corpus.record import SPLITS, Record, Table, linearize, log_skipped, read_lines
 from exadec.errors import ConfigError, InputError
 
+_ENTITY = "<!ENTITY"
+
 
 @dataclass(frozen=True)
 class PublishedFormat:
@@ -106,10 +108,16 @@ def _refuse_lengths(longer: Path, count: int, shorter: Path, short_count: int) -
 
 
 def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Element]]:
-    """(line of the end tag, element) for each element with this tag in an XML file, which is never all in memory."""
+    """(line of the end tag, element) for each element with this tag in an XML file, which is never all in memory.
+
+    A file that declares entities is refused, so that none can expand without limit or name another file. The parser
+    itself reads no external DTD.
+    """
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
     try:
         for number, line in read_lines(path):
+            if _ENTITY in line:  # whole: a line end cannot divide it
+                raise InputError(f"{path}:{number}: declares an XML entity; for safety, exadec reads no such file.")
             parser.feed(line + "\n")
             for event in parser.read_events():
                 element = event[-1]

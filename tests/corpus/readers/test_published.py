@@ -122,6 +122,47 @@ def test_readers_stream(tmp_path: Path) -> None:
             list(records)
 
 
+ENTITIES = {
+    "bomb": '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY x "&b;&b;&b;&b;">',
+    "long": f'<!ENTITY x "{"ha" * 1000}">',
+    "external": '<!ENTITY x SYSTEM "file://{secret}">',
+    "public": '<!ENTITY x PUBLIC "-//X" "file://{secret}">',
+    "parameter": '<!ENTITY % p SYSTEM "file://{secret}"> %p;',
+    "parameter that declares": """<!ENTITY % p "&#60;!ENTITY x 'ha'>"> %p;""",
+    "on two lines": '<!ENTITY\nx "ha">',
+}
+HOSTS = {
+    "webnlg": ("train/a.xml", WEBNLG.replace("</oops>", "</benchmark>").replace("a b c.", "a &x; c.")),
+    "nyt": ("2003/01/01/1.xml", "<nitf><head><pubdata date.publication='20030101'/></head><body>&x;</body></nitf>\n"),
+}
+
+
+@pytest.mark.parametrize("format", HOSTS)
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_xml_that_declares_entities_is_refused(tmp_path: Path, format: str, kind: str) -> None:
+    secret = write(tmp_path / "secret.txt", "SECRET")
+    name, content = HOSTS[format]
+    root = content[1:].partition(">")[0]
+    declared = ENTITIES[kind].replace("{secret}", str(secret))
+    write(tmp_path / name, f"<!DOCTYPE {root} [\n{declared}\n]>\n{content}")
+    assert f"{name}:2: declares an XML entity" in refusal(READERS[format], tmp_path)
+
+
+@pytest.mark.parametrize("format", HOSTS)
+def test_an_external_dtd_is_not_read(tmp_path: Path, format: str) -> None:
+    """What it declares stays unknown, so that a reference to it is an error, and its text does not come in."""
+    dtd = write(tmp_path / "some.dtd", '<!ENTITY x "SECRET">\n')
+    name, content = HOSTS[format]
+    root = content[1:].partition(">")[0]
+    write(tmp_path / name, f'<!DOCTYPE {root} SYSTEM "file://{dtd}">\n{content}')
+    message = refusal(READERS[format], tmp_path)
+    assert "not well-formed XML (undefined entity" in message
+    assert "SECRET" not in message
+    write(tmp_path / "train" / "a.xml", (tmp_path / name).read_text("utf-8").replace("&x;", "&amp; &#65;"))
+    if format == "webnlg":
+        assert next(read_webnlg(tmp_path, "train")).target == "a & A c."
+
+
 @pytest.mark.parametrize("format", READERS)
 def test_published_formats_need_their_folder(tmp_path: Path, format: str) -> None:
     with pytest.raises(ConfigError, match=f"`corpus.source_folder` is missing: say where the {format} files are"):
