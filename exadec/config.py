@@ -23,6 +23,7 @@ from exadec.strict_yaml import (
 
 __all__ = [
     "PRESETS",
+    "RECORD_FIELDS",
     "VARIANTS",
     "Config",
     "ConfigError",
@@ -41,6 +42,9 @@ VARIANTS = {
     "adadec+attexp": {"adaptive": True, "attend_exemplar": True},
 }
 """The four models of the paper: two switches of one class (section 4.1)."""
+
+RECORD_FIELDS = ("uid", "source", "table", "target", "references", "group")
+"""What a file of records may say about each."""
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {},
@@ -86,6 +90,9 @@ class CorpusConfig:
     """Development records: early stopping watches their score."""
     test: str | None = None
     """Test records."""
+    columns: dict[str, str] = field(default_factory=dict, hash=False)  # a dict has no hash; it counts in `==`
+    """What your files call the fields of a record: `{source: article, target: headline}` are columns of CSV and TSV
+    files, or keys of JSONL. Fields that are not here have their own names."""
     segmentation: Literal["words", "bpe", "bpe_either_case"] = "bpe"
     """`words` keeps whole words (unknown ones can be copied); `bpe` learns byte-pair encoding on the training data;
     `bpe_either_case` also splits a word in the same places whether or not it begins with a capital, so that a copied
@@ -115,6 +122,10 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         for key in ("vocabulary_size", "max_source", "max_target", "wire_train", "wire_heldout", "wire_outlets"):
             require(getattr(self, key) >= 1, f"corpus.{key}", "at least 1", getattr(self, key))
+        for name in self.columns:
+            require_choice(name, RECORD_FIELDS, "a key of corpus.columns")
+        if self.columns and self.format != "records":
+            raise ConfigError(f"`corpus.columns` is for `corpus.format: records`, but the format is {self.format}.")
 
 
 @dataclass(frozen=True)
@@ -328,7 +339,8 @@ class TrainingConfig:
     evaluations_per_epoch: int = 1
     """How often per epoch the development set is decoded."""
     evaluation_size: int = 2_000
-    """How many development instances, starting with the first, are decoded for early stopping."""
+    """How many development instances are decoded for early stopping: a random sample, the same for all runs on a
+    corpus; or all of them if there are no more."""
     patience: int = 5
     """Stop after this many evaluations without a better score."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"

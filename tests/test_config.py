@@ -18,8 +18,8 @@ CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 PAPER = [path for path in CONFIGS if path.stem in ("gigaword", "nyt", "wikibio")]
 
 
-def test_ten_configurations_come_with_exadec() -> None:
-    expected = ["debian", "e2e", "elife", "gigaword", "movies", "news", "nyt", "reuters", "wikibio", "wire"]
+def test_eleven_configurations_come_with_exadec() -> None:
+    expected = ["debian", "e2e", "elife", "gigaword", "movies", "news", "nyt", "reuters", "webnlg", "wikibio", "wire"]
     assert [path.stem for path in CONFIGS] == expected
 
 
@@ -38,6 +38,20 @@ def test_every_value_says_where_it_comes_from(path: Path) -> None:
     assert len(values) >= 5
     for number, line in values:
         assert re.search(r"# (paper [A34]|ours)", line), f"{path.name}:{number}: {line}"
+
+
+def test_columns_name_fields_of_records_alone() -> None:
+    values = {"folder": "x", "corpus": {"columns": {"source": "article"}}}
+    assert Config.from_dict(values).corpus.columns == {"source": "article"}
+    assert Config.from_dict(Config.from_dict(values).to_dict()) == Config.from_dict(values)
+    assert hash(Config.from_dict(values).corpus)
+    assert Config.from_dict(values).corpus != Config.from_dict({"folder": "x"}).corpus
+    with pytest.raises(ConfigError, match=r"corpus\.columns` must be one of uid, source, table, .* but is 'article'"):
+        Config.from_dict({"folder": "x", "corpus": {"columns": {"article": "source"}}})
+    with pytest.raises(ConfigError, match=r"`corpus\.columns\.source` must be text, but is 3"):
+        Config.from_dict({"folder": "x", "corpus": {"columns": {"source": 3}}})
+    with pytest.raises(ConfigError, match=r"`corpus\.columns` is for `corpus\.format: records`, but the format is e2e"):
+        Config.from_dict({"folder": "x", "corpus": {"format": "e2e", "columns": {"source": "mr"}}})
 
 
 def test_appendix_in_numbers() -> None:

@@ -15,7 +15,7 @@ from exadec.search.generate import search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training import step
 from exadec.training.checkpoint import LAST, open_corpus
-from exadec.training.evaluation import evaluate, mean_surprise
+from exadec.training.evaluation import choose_sample, evaluate, mean_surprise
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import train
 from support.small_models import ALL_OPTIONS, batch_for, build_small_model
@@ -99,7 +99,7 @@ def test_surprise_at_the_development_set_equals_the_cpu(
     run = train(config, toy / f"surprise-{variant}-{backend}-{precision}")
     logged = [event.surprise for event in run.metrics() if isinstance(event, Evaluated)]
     corpus = open_corpus(run)
-    expected = mean_surprise(run.load_model(LAST).cpu(), corpus, retrieve(corpus), "valid", limit=50)
+    expected = mean_surprise(run.load_model(LAST).cpu(), corpus, retrieve(corpus), "valid", choose_sample(60, 50))
     assert logged[-1] == pytest.approx(expected, rel=tolerance)
 
 

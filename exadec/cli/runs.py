@@ -124,8 +124,10 @@ def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
     from exadec.training.events import Evaluated
 
     for folder in trained:
-        best = max(event.value for event in open_run(folder).metrics() if isinstance(event, Evaluated))
-        say(f"{folder}: best {metric} on the development set {best:.2f}.")
+        evaluations = [event for event in open_run(folder).metrics() if isinstance(event, Evaluated)]
+        best = max(evaluations, key=lambda event: event.value)
+        sample = f" ({best.sample} instances)" if best.sample else ""
+        say(f"{folder}: best {metric} on the development set {best.value:.2f}{sample}.")
     if len(trained) > 1:
         say("To compare them, run `exadec generate RUN --split test` for each, then:")
         say(f"exadec report {shlex.join(map(str, trained))}")

@@ -7,10 +7,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from exadec.corpus.record import Record, is_text_file, read_lines, read_records
+from exadec.corpus.record import Reading, Record, Table, is_text_file, read_lines, read_records
 from exadec.errors import InputError
-
-Table = tuple[tuple[str, str], ...]
 
 
 def read_texts(path: Path) -> list[str]:
@@ -68,7 +66,7 @@ def _read_plain(path: Path) -> list[str]:
 
 def _read_records(path: Path) -> list[Record]:
     # The outputs of a run have references, but no target.
-    return list(read_records(path, require_target=False))
+    return list(read_records(path, Reading(require_target=False)))
 
 
 def _read_field(path: Path, field: str) -> list[str | None]:

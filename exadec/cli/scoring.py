@@ -12,7 +12,8 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
 from exadec.cli.console import say
-from exadec.cli.score_files import Table, check_aligned, read_exemplars, read_references, read_sources, read_texts
+from exadec.cli.score_files import check_aligned, read_exemplars, read_references, read_sources, read_texts
+from exadec.corpus.record import Table
 from exadec.errors import InputError
 
 if TYPE_CHECKING:  # importing metrics takes a while, and other commands need none
@@ -53,17 +54,28 @@ def score(
     against: Annotated[Path | None, typer.Option(help="Another system's texts to compare with.")] = None,
     stem: Annotated[bool, typer.Option(help="Compare stems in ROUGE, like option -m of its script.")] = True,
     wordnet: Annotated[
-        Path | None, typer.Option(help="ROUGE-1.5.5's data/WordNet-2.0-Exceptions, which -m looks up before its rules.")
+        Path | None,
+        typer.Option(
+            help="What -m looks up before its rules: the script's WordNet-2.0.exc.db, or its folder of *.exc."
+        ),
     ] = None,
     exemplars: Annotated[
         Path | None,
         typer.Option(help="Exemplars, line for line (an empty line: none), or .jsonl with an 'exemplar' each."),
     ] = None,
     sources: Annotated[Path | None, typer.Option(help="Sources, line for line, or records.")] = None,
+    byte_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes", min=1, help="ROUGE of the first N bytes of texts and references, like -b N of its script."
+        ),
+    ] = None,
 ) -> None:
     """Score texts. Every number comes with its signature and a 95% bootstrap interval.
 
     exadec score system.txt --references gold.txt --against baseline.txt
+
+    DUC's recall at 75 bytes: --metrics rouge1_recall,rouge2_recall,rougeL_recall --bytes 75
 
     With --exemplars, a table shows trait by trait how far the texts follow their exemplars. A run's SPLIT.outputs.jsonl
     can stand for every file.
@@ -71,6 +83,10 @@ def score(
     from exadec.textmetrics.metrics import METRICS, with_both_bleus
 
     names = _choose_metrics(metrics, exemplars is not None, sources is not None)
+    of_reference_length = [name for name in names if name.startswith("recall")]
+    if byte_limit is not None and of_reference_length:
+        name = of_reference_length[0]
+        raise InputError(f"{name} is cut at the reference's length, so --bytes cannot cut it: ask for rouge1_recall.")
     texts = read_texts(hypotheses)
     count = len(texts)
     grouped, tables = read_references(references, hypotheses, count)
@@ -80,6 +96,7 @@ def score(
         None if sources is None else read_sources(sources),
         None if exemplars is None else read_exemplars(exemplars),
         _choose_stemming(stem, wordnet),
+        byte_limit,
     )
     others = None if against is None else read_texts(against)
     for path, found in ((sources, given.sources), (exemplars, given.exemplars), (against, others)):
@@ -103,6 +120,7 @@ class Given:
     sources: list[str] | None
     exemplars: list[str | None] | None
     stem: bool | Path
+    byte_limit: int | None
 
     @property
     def first_references(self) -> list[str]:
@@ -111,7 +129,8 @@ class Given:
     def score(self, names: list[str], texts: list[str]) -> "dict[str, Score]":
         from exadec.textmetrics.metrics import score_all
 
-        scores = score_all(names, texts, self.references, self.tables, self.stem, self.sources, self.exemplars)
+        given = self.tables, self.stem, self.sources, self.exemplars, self.byte_limit
+        scores = score_all(names, texts, self.references, *given)
         return dict(zip(names, scores, strict=True))
 
 
@@ -128,8 +147,13 @@ def _choose_metrics(asked: str | None, has_exemplars: bool, has_sources: bool) -
 
 
 def _choose_stemming(stem: bool, wordnet: Path | None) -> bool | Path:
-    if wordnet is not None and not list(wordnet.glob("*.exc")):
-        raise InputError(f"{wordnet}: there are no exception lists (*.exc) in this folder.")
+    from exadec.textmetrics.exceptions import read_exceptions
+
+    if wordnet is not None:
+        try:
+            read_exceptions(wordnet)
+        except ValueError as error:
+            raise InputError(str(error)) from None
     return wordnet if stem and wordnet is not None else stem
 
 

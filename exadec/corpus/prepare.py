@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from exadec.config import Config, CorpusConfig
-from exadec.corpus.readers import find_format, read_split
+from exadec.corpus.readers import find_format, read_split, revision_of
 from exadec.corpus.record import CHUNK, SPLITS, Record, announce, read_records
 from exadec.corpus.scan import SIDES, Scanner, scan_chunk
 from exadec.corpus.segment import ENCODINGS, Segmenter, WordSegmenter, count_stretches
@@ -154,6 +154,8 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     """Make the corpus of a configuration, or open it if it exists and its inputs have not changed."""
     folder = corpus_folder(config)
     facts: dict[str, Any] = {"config": _describe(config.corpus), "inputs": hash_inputs(config.corpus)}
+    if revision_of(config.corpus) > 1:  # otherwise left out: corpora made before revisions existed stay fresh
+        facts["reader"] = revision_of(config.corpus)
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key) or _CONTENTS not in read_manifest(folder):
         with rebuild(folder, key, facts) as draft, Workers() as workers:
@@ -184,10 +186,11 @@ def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
 
 
 def _describe(config: CorpusConfig) -> dict[str, Any]:
-    """The settings a corpus depends on, without a newer one that is off: corpora made before it existed stay fresh."""
+    """The settings a corpus depends on, without newer ones that are off: corpora made before them stay fresh."""
     described = asdict(config)
-    if not config.group_in_source:
-        del described["group_in_source"]
+    for name in ("group_in_source", "columns"):
+        if not described[name]:
+            del described[name]
     return described
 
 

@@ -7,23 +7,34 @@ import csv
 import gzip
 import hashlib
 import json
+import logging
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from exadec.config import RECORD_FIELDS
+from exadec.corpus.columns import find_columns, rename_keys, require_column
 from exadec.errors import InputError
 
 SPLITS = ("train", "valid", "test")
-FIELDS = ("uid", "source", "table", "target", "references", "group")
 CHUNK = 10_000
 """Records processed at a time."""
 _CHUNK_LENGTH = 1 << 24
 """Bytes or characters after which a chunk ends, even with fewer records: documents may be long."""
 _BRACE = ord("{")
+_ENTRIES = "[attribute, value] pairs, or of [subject, property, object] triples"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_PLACES = 5
+"""Places that a message names; of the others it gives the number."""
+
+logger = logging.getLogger(__name__)
+
+
+Table = tuple[tuple[str, ...], ...]
+"""(attribute, value) pairs, or (subject, property, object) triples."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +45,8 @@ class Record:
     source: str
     """The text to write from. For data-to-text records this is the linearised table."""
     target: str
-    table: tuple[tuple[str, str], ...] | None = None
-    """(attribute, value) pairs, kept in addition to the linearised source."""
+    table: Table | None = None
+    """Kept in addition to the linearised source."""
     references: tuple[str, ...] = ()
     """All acceptable targets, for scoring; empty means only the target."""
     group: str | None = None
@@ -50,9 +61,18 @@ def fingerprint(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def linearize(table: Iterable[tuple[str, str]]) -> str:
-    """A table as one token stream, field name before value: `name : Ada Lovelace | born : 1815`."""
-    return " | ".join(f"{attribute} : {value}" for attribute, value in table)
+def linearize(table: Iterable[tuple[str, ...]]) -> str:
+    """A table as one token stream, field name before value: `name : Ada Lovelace | born : 1815`.
+
+    The subject of triples comes before the first of them, and where it changes: `subject : Ada Lovelace | born : 1815`.
+    """
+    cells, known = [], None
+    for *subject, attribute, value in table:
+        if subject and subject != known:
+            cells.append(f"subject : {subject[0]}")
+            known = subject
+        cells.append(f"{attribute} : {value}")
+    return " | ".join(cells)
 
 
 def announce(group: str) -> str:
@@ -60,13 +80,38 @@ def announce(group: str) -> str:
     return f"{' '.join(group.split())} |"
 
 
-def read_records(path: Path, require_target: bool = True) -> Iterator[Record]:
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a file become records."""
+
+    require_target: bool = True
+    skip_empty: bool = False
+    """Leave out records whose source or target is empty. Otherwise they are errors."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Field -> the name of its column or key, where that is not the field's own."""
+
+
+AS_WRITTEN = Reading()
+"""For files that exadec wrote: nothing is missing, empty or renamed."""
+
+
+def read_records(path: Path, reading: Reading = AS_WRITTEN) -> Iterator[Record]:
     """Stream the records of a file; the error for a bad line has its number.
 
     The format follows the file's ending: .jsonl (one object per line), .tsv and .csv (first line names the columns).
     """
-    for chunk in read_chunks(path, 100, require_target):
-        yield from chunk.records() if isinstance(chunk, Lines) else chunk
+    skipped: list[str] = []
+    for chunk in read_chunks(path, 100, reading):
+        yield from chunk.records(skipped) if isinstance(chunk, Lines) else chunk
+    log_skipped(skipped)
+
+
+def log_skipped(places: list[str]) -> None:
+    """Say in one line how many empty texts were left out, and where; nothing if there were none."""
+    if places:
+        more = f" and {len(places) - _PLACES:,} more" if len(places) > _PLACES else ""
+        what = "1 empty text was" if len(places) == 1 else f"{len(places):,} empty texts were"
+        logger.warning("%s skipped: %s%s.", what, ", ".join(places[:_PLACES]), more)
 
 
 @dataclass(frozen=True)
@@ -79,34 +124,36 @@ class Lines:
     """Number of the first line, starting at 1"""
     first_record: int
     """Number of records before it"""
-    require_target: bool = True
+    reading: Reading = AS_WRITTEN
 
-    def records(self) -> Iterator[Record]:
+    def records(self, skipped: list[str] | None = None) -> Iterator[Record]:
+        """Parse the lines. The places of empty texts that the reading leaves out are added to `skipped`."""
         rows = _jsonl_rows(decode_lines(self.lines, str(self.path), self.first_line), self.path)
-        for number, (line, row) in enumerate(rows, self.first_record):
-            yield _to_record(row, f"{self.path}:{line}", str(number), self.require_target)
+        named = self.reading.columns
+        if named:
+            rows = ((line, rename_keys(row, named, f"{self.path}:{line}")) for line, row in rows)
+        return _to_records(rows, self.path, self.reading, self.first_record, [] if skipped is None else skipped)
 
 
-def read_chunks(path: Path, size: int = CHUNK, require_target: bool = True) -> Iterator[Lines | list[Record]]:
+def read_chunks(path: Path, size: int = CHUNK, reading: Reading = AS_WRITTEN) -> Iterator[Lines | list[Record]]:
     """The records of a file, `size` at a time, or fewer if they are long. JSONL is read but not parsed."""
     ending = _ending(path)
     if is_text_file(path):
         raise InputError(f"{path}: unknown format; expected a name ending in .jsonl, .tsv or .csv (and .gz or .xz).")
     chunks: Iterator[Lines | list[Record]]
+    skipped: list[str] = []
     if ending == ".jsonl":
-        chunks = _line_chunks(path, size, require_target)
+        chunks = _line_chunks(path, size, reading)
     else:
-        rows = _column_rows(path, delimiter="\t" if ending == ".tsv" else ",")
-        records = (
-            _to_record(row, f"{path}:{line}", str(number), require_target) for number, (line, row) in enumerate(rows)
-        )
-        chunks = chunked(records, size)
+        rows = _column_rows(path, "\t" if ending == ".tsv" else ",", reading)
+        chunks = chunked(_to_records(rows, path, reading, 0, skipped), size)
     empty = True
     for chunk in chunks:
         yield chunk
         empty = False
     if empty:
         raise InputError(f"{path}: the file holds no records.")
+    log_skipped(skipped)
 
 
 def chunked(records: Iterable[Record], size: int = CHUNK) -> Iterator[list[Record]]:
@@ -123,7 +170,7 @@ def chunked(records: Iterable[Record], size: int = CHUNK) -> Iterator[list[Recor
         yield chunk
 
 
-def _line_chunks(path: Path, size: int, require_target: bool) -> Iterator[Lines]:
+def _line_chunks(path: Path, size: int, reading: Reading) -> Iterator[Lines]:
     """Chunks with `size` non-blank lines each; blank lines stay, so that lines keep their numbers."""
     lines: list[bytes] = []
     first_line, records, before, length = 1, 0, 0, 0
@@ -133,11 +180,11 @@ def _line_chunks(path: Path, size: int, require_target: bool) -> Iterator[Lines]
         records += raw[0] == _BRACE or bool(raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip())
         length += len(raw)
         if records == size or (records and length > _CHUNK_LENGTH):
-            yield Lines(path, lines, first_line, before, require_target)
+            yield Lines(path, lines, first_line, before, reading)
             first_line, before = first_line + len(lines), before + records
             lines, records, length = [], 0, 0
     if records:
-        yield Lines(path, lines, first_line, before, require_target)
+        yield Lines(path, lines, first_line, before, reading)
 
 
 def is_text_file(path: Path) -> bool:
@@ -222,7 +269,7 @@ def _jsonl_rows(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[tuple[
         yield number, row
 
 
-def _column_rows(path: Path, delimiter: str) -> Iterator[tuple[int, dict[str, object]]]:
+def _column_rows(path: Path, delimiter: str, reading: Reading) -> Iterator[tuple[int, dict[str, object]]]:
     # A TSV file has no quoting: a quotation mark is part of the text. CSV follows RFC 4180.
     lines = (line + "\n" for _, line in read_lines(path))
     if delimiter == "\t":
@@ -233,18 +280,32 @@ def _column_rows(path: Path, delimiter: str) -> Iterator[tuple[int, dict[str, ob
         header = next(reader, None)
         if header is None:
             return
-        unknown = [name for name in header if name not in FIELDS]
-        if unknown:
-            raise InputError(f"{path}:1: unknown column {unknown[0]!r}; the columns are {', '.join(FIELDS)}.")
+        found = find_columns(header, RECORD_FIELDS, reading.columns, path)
+        require_column(("source", "table"), found, header, path)
+        if reading.require_target:
+            require_column(("target",), found, header, path)
         for values in reader:
             if not values:
                 continue
             if len(values) != len(header):
                 message = f"expected {len(header)} columns, but found {len(values)}."
                 raise InputError(f"{path}:{reader.line_num}: {message}")
-            yield reader.line_num, dict(zip(header, values, strict=True))
+            yield reader.line_num, {name: values[place] for name, place in found.items()}
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num}: {error}.") from None
+
+
+def _to_records(
+    rows: Iterable[tuple[int, dict[str, object]]], path: Path, reading: Reading, first: int, skipped: list[str]
+) -> Iterator[Record]:
+    """Records, whose uids count from `first` where the rows have none; those skipped are counted, too."""
+    for number, (line, row) in enumerate(rows, first):
+        where = f"{path}:{line}"
+        texts = (row.get(name) for name in ("source", "target"))
+        if reading.skip_empty and any(isinstance(text, str) and not text.strip() for text in texts):
+            skipped.append(where)
+        else:
+            yield _to_record(row, where, str(number), reading.require_target)
 
 
 def _to_record(row: dict[str, object], where: str, default_uid: str, require_target: bool) -> Record:
@@ -280,18 +341,20 @@ def _to_record(row: dict[str, object], where: str, default_uid: str, require_tar
     )
 
 
-def _read_table(value: object, where: str) -> tuple[tuple[str, str], ...] | None:
+def _read_table(value: object, where: str) -> Table | None:
     if value is None:
         return None
     if isinstance(value, str):  # a TSV or CSV cell holds the JSON list
         try:
             value = json.loads(value)
         except json.JSONDecodeError:
-            raise InputError(f"{where}: 'table' must be a JSON list of [attribute, value] pairs.") from None
+            raise InputError(f"{where}: 'table' must be a JSON list of {_ENTRIES}.") from None
     if isinstance(value, dict):
         value = list(value.items())
-    if not isinstance(value, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
-        raise InputError(f"{where}: 'table' must be a list of [attribute, value] pairs.")
+    if not isinstance(value, list) or not all(isinstance(entry, list | tuple) for entry in value):
+        raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
     if not value:
         raise InputError(f"{where}: 'table' is empty.")
-    return tuple((str(attribute), str(text)) for attribute, text in value)
+    if {len(entry) for entry in value} not in ({2}, {3}):
+        raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
+    return tuple(tuple(map(str, entry)) for entry in value)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from exadec.corpus.record import Lines, Record, fingerprint, to_line
+from exadec.corpus.record import Lines, Record, fingerprint, log_skipped, to_line
 from exadec.corpus.sequences import ArrayFile, OffsetsFile, SequencesFile
 from exadec.errors import InputError
 
@@ -50,11 +50,14 @@ class Scanned:
     tables: int
     """Records with a table"""
     several_references: int
+    skipped: list[str]
+    """Places of empty texts, which are left out"""
 
 
 def scan_chunk(chunk: Lines | list[Record]) -> Scanned:
     """Parse the records, unless they are parsed already, and number their words."""
-    records = list(chunk.records()) if isinstance(chunk, Lines) else chunk
+    skipped: list[str] = []
+    records = list(chunk.records(skipped)) if isinstance(chunk, Lines) else chunk
     words, groups = Numbers(), Numbers()
     lines = [to_line(record) for record in records]
     texts = {"source": _number_words((record.source for record in records), words)}
@@ -72,6 +75,7 @@ def scan_chunk(chunk: Lines | list[Record]) -> Scanned:
         texts=texts,
         tables=sum(record.table is not None for record in records),
         several_references=sum(len(record.references) > 1 for record in records),
+        skipped=skipped,
     )
 
 
@@ -95,6 +99,7 @@ class Scanner:
         """Write the files of a split; returns its counts."""
         records = tables = several = 0
         groups: set[str] = set()
+        skipped: list[str] = []
         with ExitStack() as files:
             lines = files.enter_context((self.folder / f"{split}.jsonl").open("wb"))
             line_offsets = files.enter_context(OffsetsFile(self.folder / f"{split}.lines.npy"))
@@ -113,7 +118,11 @@ class Scanner:
                 tables += chunk.tables
                 several += chunk.several_references
                 groups.update(chunk.group_names)
+                skipped += chunk.skipped
                 report(records)
+        log_skipped(skipped)
+        if not records:
+            raise InputError(f"no record for {split} has a text.")
         return {"records": records, "tables": tables, "several_references": several, "groups": len(groups)}
 
     def save(self) -> None:

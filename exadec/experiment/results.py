@@ -95,6 +95,10 @@ class Result:
     """`training`: without decoding. `whole`: with decoding of development and test sets, for estimates."""
     device: str
     versions: dict[str, str]
+    evaluated: int | None = None
+    """Instances of the development set that `best_score` is of; None in results of earlier versions."""
+    development: int | None = None
+    """All instances of the development set; None in results of earlier versions."""
 
 
 def pack(values: Sequence[float] | FloatArray) -> str:
@@ -166,7 +170,8 @@ class Measuring:
             write_outputs(trial_outputs(folder, trial), outputs)
             decoding = time.monotonic() - started
             # The development set was decoded after each evaluation, in about as much time per instance.
-            share = min(run.config.training.evaluation_size, corpus.size("valid")) / corpus.size("test")
+            evaluated = min(run.config.training.evaluation_size, corpus.size("valid"))
+            share = evaluated / corpus.size("test")
             whole = trained + measuring + decoding * (1 + len(events) * share)
             result = Result(
                 name=trial.name,
@@ -181,6 +186,8 @@ class Measuring:
                 parameters=count_parameters(model)["all"],
                 best_epoch=best.epoch,
                 best_score=best.value,
+                evaluated=evaluated,
+                development=corpus.size("valid"),
                 seconds={"training": round(trained, 1), "decoding": round(decoding, 1), "whole": round(whole, 1)},
                 device=describe_device(),
                 versions=find_versions(),

@@ -84,10 +84,10 @@ class Loader:
             batches += [block[i : i + batch_size] for i in range(0, len(block), batch_size)]
         return [batches[i] for i in random.permutation(len(batches))]
 
-    def search_batches(self, batch_size: int, limit: int | None = None) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(indices, batch) over the first `limit` instances, longest sources first so that memory peaks early."""
-        count = len(self) if limit is None else min(limit, len(self))
-        order = np.argsort(-self.sources.lengths[:count], kind="stable")
-        for start in range(0, count, batch_size):
+    def search_batches(self, batch_size: int, chosen: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(indices, batch) over all or the chosen instances, longest sources first so that memory peaks early."""
+        indices = np.arange(len(self)) if chosen is None else chosen
+        order = indices[np.argsort(-self.sources.lengths[indices], kind="stable")]
+        for start in range(0, len(order), batch_size):
             indices = order[start : start + batch_size]
             yield indices, self.batch(indices)

@@ -6,6 +6,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from exadec.config import SearchConfig
@@ -53,21 +54,21 @@ def generate_split(
     corpus: Corpus,
     loader: Loader,
     config: SearchConfig,
-    limit: int | None = None,
+    chosen: np.ndarray | None = None,
     report: Report = silent,
 ) -> list[tuple[str, float]]:
-    """(text, score) of the best hypothesis for the first `limit` instances of a split, in the split's order."""
+    """(text, score) of the best hypothesis for all or the chosen instances of a split, in the split's order."""
     results: dict[int, tuple[str, float]] = {}
-    total = len(loader) if limit is None else min(limit, len(loader))
+    total = len(loader) if chosen is None else len(chosen)
     was_training = model.training
     model.eval()
-    for indices, batch in loader.search_batches(config.batch_size, limit):
+    for indices, batch in loader.search_batches(config.batch_size, chosen):
         found = search_batch(model, batch, config).hypotheses
         for index, (best, *_) in zip(indices, found, strict=True):
             results[int(index)] = corpus.text(best.ids), best.score
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
-    return [results[index] for index in range(len(results))]
+    return [results[index] for index in sorted(results)]
 
 
 def _restore(ids: list[int], unknown: list[int], size: int) -> list[int]:

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _ORDERS = 4
 _NAMES = {"13a": "BLEU", "none": "BLEU (tokenised)"}
+_LOWER_CASE_NAMES = {"13a": "BLEU (lower case)", "none": "BLEU (tokenised, lower case)"}
 
 _CUT_OFF = re.compile(
     r"[.,()\[\]]|-[lr][rsc]b-|``|''|n't|'(?:s|re|ve|ll|d|m)|&apos;\w*|&quot;|@-@",
@@ -84,7 +85,8 @@ def bleu(
     statistics.flags.writeable = False
     value = _bleu_of(statistics.sum(axis=0))
     signature = _signature(references, tokenize, lower_case)
-    return BleuScore(name=_NAMES[tokenize], value=value, signature=signature, statistics=statistics)
+    name = _LOWER_CASE_NAMES[tokenize] if lower_case else _NAMES[tokenize]
+    return BleuScore(name=name, value=value, signature=signature, statistics=statistics)
 
 
 def looks_tokenized(texts: Iterable[str]) -> bool:

@@ -17,7 +17,7 @@ from exadec.textmetrics.bleu import bleu, looks_tokenized
 from exadec.textmetrics.bootstrap import measure_all
 from exadec.textmetrics.manner import agreements, manner
 from exadec.textmetrics.parent import Table, parent
-from exadec.textmetrics.rouge import rouge
+from exadec.textmetrics.rouge import Cut, rouge
 from exadec.textmetrics.scores import Score
 from exadec.textmetrics.traits import YES_OR_NO
 from exadec.textmetrics.truth import leak, support
@@ -34,10 +34,12 @@ class Material:
     references: Sequence[Sequence[str]]
     tables: Sequence[Table] | None
     stem: bool | Path
-    """Stemming in ROUGE: by rule, or with the WordNet exceptions of a folder, or not at all."""
+    """Stemming in ROUGE: by rule, or with the WordNet exceptions of a path, or not at all."""
     sources: Sequence[str] | None
     exemplars: Sequence[str | None] | None
     """None or blank text for an instance without an exemplar."""
+    cut: Cut
+    """What ROUGE compares of each text: all of it, or so many bytes."""
 
 
 Family = Callable[[Sequence[str], Material], Mapping[str, Score]]
@@ -59,18 +61,26 @@ class Metric:
 
 
 def _rouge(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
-    return rouge(given.texts, given.references, orders, given.stem)
+    return rouge(given.texts, given.references, orders, given.stem, given.cut)
 
 
 def _recall(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
-    return rouge(given.texts, given.references, orders, given.stem, recall_at_reference_length=True)
+    return rouge(given.texts, given.references, orders, given.stem, given.cut, "recall")
+
+
+def _recall_at_reference_length(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
+    if given.cut is not None:
+        raise ValueError("recall at reference length has a cut of its own: ask for it without `byte_limit`.")
+    return rouge(given.texts, given.references, orders, given.stem, "reference-length", "recall")
 
 
 def _bleu(readings: Sequence[str], given: Material) -> Mapping[str, Score]:
-    return {
-        reading: bleu(given.texts, given.references, tokenize=cast(Literal["13a", "none"], reading))
-        for reading in readings
-    }
+    scores = {}
+    for reading in readings:
+        tokenize, _, case = reading.partition("-")
+        splitting = cast(Literal["13a", "none"], tokenize)
+        scores[reading] = bleu(given.texts, given.references, splitting, lower_case=case == "lc")
+    return scores
 
 
 # `score_all` has seen to it that whatever a metric needs is there.
@@ -111,12 +121,18 @@ METRICS: dict[str, Metric] = {
     "rouge2": Metric(_rouge, "2", "F1", steers_training=True),
     "rouge4": Metric(_rouge, "4", "F1", steers_training=True),
     "rougeL": Metric(_rouge, "L", "F1", steers_training=True),
-    "recall1": Metric(_recall, "1", "ROUGE recall at reference length"),
-    "recall2": Metric(_recall, "2", "ROUGE recall at reference length"),
-    "recall4": Metric(_recall, "4", "ROUGE recall at reference length"),
-    "recallL": Metric(_recall, "L", "ROUGE recall at reference length"),
+    "rouge1_recall": Metric(_recall, "1", "recall"),
+    "rouge2_recall": Metric(_recall, "2", "recall"),
+    "rouge4_recall": Metric(_recall, "4", "recall"),
+    "rougeL_recall": Metric(_recall, "L", "recall"),
+    "recall1": Metric(_recall_at_reference_length, "1", "ROUGE recall at reference length"),
+    "recall2": Metric(_recall_at_reference_length, "2", "ROUGE recall at reference length"),
+    "recall4": Metric(_recall_at_reference_length, "4", "ROUGE recall at reference length"),
+    "recallL": Metric(_recall_at_reference_length, "L", "ROUGE recall at reference length"),
     "bleu": Metric(_bleu, "13a", "tokenised by 13a", steers_training=True),
     "bleu_tokenised": Metric(_bleu, "none", "cut at spaces alone"),
+    "bleu_lc": Metric(_bleu, "13a-lc", "the same, case-insensitive"),
+    "bleu_tokenised_lc": Metric(_bleu, "none-lc", "the same, case-insensitive"),
     "parent": Metric(_parent, "f1", "for texts from tables", needs=_TABLES),
     "parent_precision": Metric(_parent, "precision", "for texts from tables", needs=_TABLES),
     "parent_recall": Metric(_parent, "recall", "for texts from tables", needs=_TABLES),
@@ -144,12 +160,14 @@ def score_all(
     stem: bool | Path = True,
     sources: Sequence[str] | None = None,
     exemplars: Sequence[str | None] | None = None,
+    byte_limit: int | None = None,
 ) -> list[Score]:
     """Scores of the given names; what several of them share is computed once. `Metric.needs` says what each needs.
 
-    `stem` is ROUGE's: by rule, or with the WordNet exceptions of a folder, or not at all.
+    `stem` is ROUGE's: by rule, or with the WordNet exceptions of a path, or not at all. So is
+    `byte_limit`: only so many bytes of each text and reference are compared.
     """
-    given = Material(texts, references, tables, stem, sources, exemplars)
+    given = Material(texts, references, tables, stem, sources, exemplars, byte_limit)
     members: dict[Family, list[str]] = {}
     for name in names:
         if name not in METRICS:
@@ -208,8 +226,9 @@ def choose_for_report(trained_for: Collection[str], references: Sequence[Sequenc
 def with_both_bleus(names: Sequence[str], references: Sequence[Sequence[str]]) -> list[str]:
     """Add BLEU of the text as it is where the references look tokenised: published work has both readings."""
     names = list(names)
-    if "bleu" in names and "bleu_tokenised" not in names and looks_tokenized(chain.from_iterable(references)):
-        names.insert(names.index("bleu") + 1, "bleu_tokenised")
+    for raw, tokenised in (("bleu", "bleu_tokenised"), ("bleu_lc", "bleu_tokenised_lc")):
+        if raw in names and tokenised not in names and looks_tokenized(chain.from_iterable(references)):
+            names.insert(names.index(raw) + 1, tokenised)
     return names
 
 

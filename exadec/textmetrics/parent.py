@@ -1,6 +1,6 @@
 """PARENT: precision and recall of entailed n-grams from the table (Dhingra et al., ACL 2019), for data-to-text.
 
-In: hypotheses, references, and tables of (attribute, value) pairs. Out: precision, recall and F1, each a `MeanScore`.
+In: hypotheses, references, and tables of pairs or triples. Out: precision, recall and F1, each a `MeanScore`.
 
 G is the hypothesis, R the reference, T the table of K records. #_X(g) is how often X holds the n-gram g, and #_GR(g)
 the smaller of #_G(g) and #_R(g). Sums run over the distinct n-grams of order n:
@@ -21,6 +21,8 @@ we follow the authors' script (table_text_eval.py in google-research/language), 
   its function `parent` takes 0.5 by default: `table_weight=0.5`.
 - The words of the table: the paper speaks of the lexical items of the table, the script takes those of the values
   only. `table_words="values"` is as in the script; "all" adds the words of the attribute names.
+- Triples (subject, property, object), as in WebNLG: the value of a record is the words of the subject, then those of
+  the object. So a subject counts once for each of its triples.
 - Several references: the one with the highest F gives all three values.
 - An order without n-grams: precision 0 (a hypothesis of fewer than four words), recall 1 (no n-gram of the reference
   is entailed, so none is missing).
@@ -45,8 +47,8 @@ from typing import Literal
 from exadec.textmetrics.matching import lcs_length
 from exadec.textmetrics.scores import MeanScore, check_texts, mean_score, package_version
 
-Table = Sequence[tuple[str, str]]
-"""(attribute, value) pairs."""
+Table = Sequence[tuple[str, ...]]
+"""(attribute, value) pairs, or (subject, property, object) triples."""
 
 _ORDERS = 4
 _SMALLEST = 1e-5
@@ -90,6 +92,7 @@ def parent(
     columns = dict(zip(("f1", "precision", "recall"), zip(*rows, strict=True), strict=True))
     recipe = (
         f"entail:word-overlap-{table_words}",
+        *(["table:triples"] if any(len(entry) == 3 for table in tables for entry in table) else []),
         f"lambda:{'heuristic' if table_weight is None else f'{table_weight:g}'}",
         "smooth:1e-5",
         f"tok:{'words-lower' if tokenize == 'words' else 'none-lower'}",
@@ -177,11 +180,12 @@ def _read(text: str, tokenize: str) -> _Words:
 
 
 def _read_table(table: Table, table_words: str, tokenize: str) -> _Facts:
-    values = [words for _, value in table if (words := _read(value, tokenize))]
+    # The text of a triple is that of its subject and object.
+    values = [words for *subject, _, value in table if (words := _read(" ".join([*subject, value]), tokenize))]
     entailing = {word for words in values for word in words}
     if table_words == "all":
         # Attribute names are often identifiers: birth_date.
-        entailing.update(word for name, _ in table for word in _read(name.replace("_", " "), tokenize))
+        entailing.update(word for *_, name, _ in table for word in _read(name.replace("_", " "), tokenize))
     return _Facts(values, frozenset(entailing))
 
 
@@ -193,6 +197,9 @@ def _check(
             "`hypotheses` and `tables` must have the same length, "
             f"but have {len(hypotheses)} and {len(tables)} instead."
         )
+    for index, table in enumerate(tables):
+        if {len(entry) for entry in table} not in (set(), {2}, {3}):
+            raise ValueError(f"`tables[{index}]` must hold pairs alone or triples alone, but does not.")
     if table_weight is not None and not 0 <= table_weight <= 1:
         raise ValueError(f"`table_weight` must lie between 0 and 1, but is {table_weight} instead.")
     if table_words not in ("values", "all"):

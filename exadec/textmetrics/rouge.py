@@ -6,11 +6,14 @@ In: hypotheses, and for each one or more references. Out: one `MeanScore` per me
   script takes every line for a sentence, and unites subsequences over pairs of sentences.
 - Several references: `sum` adds up matches and lengths over all of them before dividing (`-f A`, the script's default).
   `highest-recall` takes the reference with the highest recall (`-f B`). `best` takes the highest value (rouge-score).
-- Stemming: `True` stems by the script's rules alone. `-m` first looks a word up in WordNet's exception lists. We do not
-  ship these lists; to use them, pass the script's folder data/WordNet-2.0-Exceptions instead of `True`.
+- Stemming: `True` stems by the script's rules alone. `-m` first looks a word up among WordNet's exceptions. We do not
+  ship these; to use them, pass the script's data/WordNet-2.0.exc.db or data/WordNet-2.0-Exceptions instead of `True`.
 - The script rounds precision and recall to 5 digits before it computes F1. We round nothing.
 - The script's `Average` is the mean of 1,000 resamples: the mean over instances plus a little noise (up to 0.02 points
   for 2,000 headlines). Our value is the mean itself. `printed_average` gives the script's number.
+- Cutting: a number of bytes cuts hypotheses and references alike, in the middle of a word if need be (`-b`, by which
+  DUC took 75). At `reference-length` the hypothesis has at most as many tokens as the reference, which the script
+  cannot do. It leaves only recall to ask for.
 - The dialect `rouge-score` gives the numbers of the Python package of that name.
 """
 
@@ -22,15 +25,18 @@ from typing import Literal
 
 import numpy as np
 
+from exadec.textmetrics.exceptions import read_exceptions
 from exadec.textmetrics.matching import TokenRows, count_matches, tokenize
 from exadec.textmetrics.scores import FloatArray, IntArray, MeanScore, check_texts, mean_score, package_version
-from exadec.textmetrics.stemming import read_exceptions, stem_like_nltk, stem_like_script
+from exadec.textmetrics.stemming import stem_like_nltk, stem_like_script
 
 MEASURES = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "L")
 """The order of the n-grams, or L for the longest common subsequence."""
 Kind = Literal["f1", "recall", "precision"]
 Dialect = Literal["1.5.5", "rouge-score"]
 Combination = Literal["sum", "highest-recall", "best"]
+Cut = Literal["reference-length"] | int | None
+"""How texts are cut before they are compared: a number is one of bytes."""
 
 _BLOCK_CHARACTERS = 1 << 19  # scored at a time: bounds the memory, and arrays of this size stay in the cache
 
@@ -67,41 +73,46 @@ def rouge(
     references: Sequence[Sequence[str]],
     measures: Sequence[str] = ("1", "2", "L"),
     stem: bool | Path = True,
-    recall_at_reference_length: bool = False,
+    cut: Cut = None,
     kind: Kind = "f1",
     dialect: Dialect = "1.5.5",
     combination: Combination | None = None,
 ) -> dict[str, MeanScore]:
-    """Score a corpus: F1, recall or precision; or recall of the hypothesis cut to as many tokens as the reference has.
+    """Score a corpus: F1, recall or precision, of whole texts or of texts that are cut.
 
     `references[i]` holds the reference texts of `hypotheses[i]`, one or more. `combination` says how several count: by
     default `sum`, and `best` for rouge-score. The corpus value is the mean over instances, 0 to 100.
-    `stem` may be the folder of WordNet's exception lists.
+    `stem` may be WordNet's exceptions: the script's database, or the folder of lists.
     """
     combination = combination or ("sum" if dialect == "1.5.5" else "best")
     _check_choices(kind, dialect, combination)
-    if recall_at_reference_length and kind == "precision":
-        raise ValueError("`kind` must be 'recall' at reference length, but is 'precision' instead.")
-    kind = "recall" if recall_at_reference_length else kind
-    overlaps = count_overlaps(hypotheses, references, measures, stem, recall_at_reference_length, dialect)
+    if cut == "reference-length" and kind != "recall":
+        raise ValueError(f"`kind` must be 'recall' at reference length, but is {kind!r} instead.")
+    overlaps = count_overlaps(hypotheses, references, measures, stem, cut, dialect)
     counts = np.array([len(texts) for texts in references])
     scores = {}
     for measure, overlap in overlaps.items():
         recipe = (
             f"rouge-{measure}",
             kind,
-            f"cut:{'reference-length' if recall_at_reference_length else 'no'}",
+            f"cut:{f'{cut}-bytes' if isinstance(cut, int) else cut or 'no'}",
             f"stem:{_stemmer_name(stem, dialect)}",
             f"tok:{'rouge-1.5.5' if dialect == '1.5.5' else 'rouge-score'}",
             f"refs:{combination}",
             f"v:{package_version()}",
         )
-        name = f"ROUGE-{measure}" if kind == "f1" else f"ROUGE-{measure} {kind}"
+        name = f"ROUGE-{measure}{'' if kind == 'f1' else f' {kind}'}{_describe_cut(cut)}"
         # The script compares n-gram recall after rounding, but not the recall of ROUGE-L.
         digits = None if measure == "L" else 5
         per_instance = _combine(overlap, counts, kind, combination, digits)
         scores[measure] = mean_score(name, 100 * per_instance, "|".join(recipe))
     return scores
+
+
+def _describe_cut(cut: Cut) -> str:
+    if cut is None:
+        return ""
+    return f" at {cut} bytes" if isinstance(cut, int) else " at reference length"
 
 
 def _check_choices(kind: str, dialect: str, combination: str) -> None:
@@ -118,7 +129,9 @@ def _stemmer_name(stem: bool | Path, dialect: Dialect) -> str:
     if stem is False:
         return "no"
     name = "rouge-1.5.5" if dialect == "1.5.5" else "porter-nltk"
-    return name if stem is True else f"{name}+wordnet"
+    if stem is True:
+        return name
+    return f"{name}+wordnet-db" if stem.is_file() else f"{name}+wordnet"
 
 
 def _combine(
@@ -162,7 +175,7 @@ def count_overlaps(
     references: Sequence[Sequence[str]],
     measures: Sequence[str] = ("1", "2", "L"),
     stem: bool | Path = True,
-    cut_to_reference: bool = False,
+    cut: Cut = None,
     dialect: Dialect = "1.5.5",
 ) -> dict[str, Overlap]:
     """For each measure, count what every hypothesis shares with each of its references, in the order given."""
@@ -170,16 +183,25 @@ def count_overlaps(
     for measure in measures:
         if measure not in MEASURES:
             raise ValueError(f"A measure must be one of {', '.join(MEASURES)}, but is {measure!r} instead.")
+    if isinstance(cut, int):
+        hypotheses, references = _first_bytes(hypotheses, cut), [_first_bytes(texts, cut) for texts in references]
     stemmer = _stemmer(stem, dialect)
     parts: dict[str, list[IntArray]] = {measure: [] for measure in measures}
     for block in _blocks(hypotheses, references):
         rows, pairs = _rows(hypotheses[block], references[block], stemmer, dialect == "rouge-score")
-        if cut_to_reference:
+        if cut == "reference-length":
             rows = rows.cut(pairs.lengths)
         for measure, matches in count_matches(rows, pairs, list(parts)).items():
             order = 1 if measure == "L" else int(measure)
             parts[measure].append(np.stack((matches, _ngram_counts(rows, order), _ngram_counts(pairs, order))))
     return {measure: Overlap(*np.concatenate(counts, axis=1)) for measure, counts in parts.items()}
+
+
+def _first_bytes(texts: Sequence[str], count: int) -> list[str]:
+    """The first bytes of each text. A character cut in half is dropped: the script takes its bytes for spaces."""
+    if isinstance(count, bool) or count < 1:
+        raise ValueError(f"`cut` must be at least 1 byte, but is {count} instead.")
+    return [text.encode("utf-8", "surrogatepass")[:count].decode("utf-8", "ignore") for text in texts]
 
 
 def _stemmer(stem: bool | Path, dialect: Dialect) -> Callable[[str], str] | None:

@@ -3,8 +3,7 @@
 In: a lower-case word. Out: its stem, as ROUGE-1.5.5.pl or as `nltk.stem.PorterStemmer()` gives it.
 
 The script follows Porter's paper, but adds -bli and -logi and tries -ment and -ent after the other endings of step 4.
-Before it strips anything it looks the word up in WordNet's exception lists (children -> child). These lists belong to
-WordNet and are not part of this package: `read_exceptions` reads them from a copy of the script.
+Before it strips anything it looks the word up among WordNet's exceptions: see `exceptions.py`.
 
 rouge-score stems with NLTK's default mode, which differs more. Each difference is marked `extension`: a table of
 irregular words; four-letter -ies/-ied end in -ie and longer -ied in -i; -y becomes -i after any consonant; -alli is
@@ -13,7 +12,6 @@ retried; -fulli; the l of -logi counts as part of the stem; a two-letter stem vo
 
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 
 _IRREGULAR = {
     "sky": "sky",
@@ -104,20 +102,6 @@ def _strip_ending(word: str, endings: tuple[str, ...]) -> str:
         return word
     stem = word[: -len(next(ending for ending in endings if word.endswith(ending)))]
     return stem if _measure(stem) > 1 else word
-
-
-def read_exceptions(folder: Path) -> dict[str, str]:
-    """Read the lists `*.exc` (a word and its base form per line) that ROUGE-1.5.5 carries: data/WordNet-2.0-Exceptions.
-
-    Later lists overrule earlier ones, in the order of their names: best -> well, as in the table that the package
-    py-rouge carries. The script's build program takes the order of the directory, which may give good. Only best,
-    better and testes depend on it.
-    """
-    lists = sorted(folder.glob("*.exc"))
-    if not lists:
-        raise ValueError(f"The folder of exception lists must hold files *.exc, but {str(folder)!r} has none.")
-    lines = (line.split() for path in lists for line in path.read_text(encoding="utf-8").splitlines())
-    return {words[0]: words[1] for words in lines if len(words) > 1}
 
 
 # Bounded, so that a long-lived process does not grow without limit.

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
-from exadec.corpus.record import read_lines
+from exadec.corpus.record import Table, read_lines
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
@@ -25,6 +26,8 @@ from exadec.strict_yaml import Overrides
 from exadec.textmetrics import Score, mean_score
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
+
+_SAMPLE_SEED = 2019
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Output:
     text: str
     score: float
     """The model's own score: log p divided by the length penalty."""
-    table: tuple[tuple[str, str], ...] | None = None
+    table: Table | None = None
     """The table the source was made from, for metrics that use it."""
 
 
@@ -55,21 +58,33 @@ def score_style(outputs: Sequence[Output], styles: KnownStyles) -> Score:
     return mean_score("style", follows, "style-following|exemplar's house style|exact")
 
 
+def choose_sample(size: int, count: int) -> np.ndarray | None:
+    """The indices of `count` of `size` instances, drawn at random and sorted; None stands for all of them.
+
+    The draw depends on nothing else, so that all runs on a corpus are scored on the same instances. A larger sample
+    holds the smaller ones. The first instances would not do: many corpora are sorted, by length or by subject.
+    """
+    return None if count >= size else np.sort(np.random.default_rng(_SAMPLE_SEED).permutation(size)[:count])
+
+
 def decode_split(
     model: Seq2seq,
     corpus: Corpus,
     exemplars: ExemplarMap,
     split: str,
     search: SearchConfig,
-    limit: int | None = None,
+    chosen: np.ndarray | None = None,
     report: Report = silent,
 ) -> list[Output]:
-    """Write a text for each of the first `limit` instances of a split."""
+    """Write a text for each instance of a split, or for each of the chosen ones, in the split's order."""
     loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
-    texts = generate_split(model, corpus, loader, search, limit, report)
+    texts = generate_split(model, corpus, loader, search, chosen, report)
     similarities = exemplars.similarities(split)
+    indices = range(len(loader)) if chosen is None else sorted(chosen.tolist())
+    wanted = frozenset(indices)
+    records = (record for index, record in enumerate(corpus.records(split)) if index in wanted)
     outputs = []
-    for index, ((text, score), record) in enumerate(zip(texts, corpus.records(split), strict=False)):
+    for index, (text, score), record in zip(indices, texts, records, strict=True):
         found = int(loader.exemplar_index[index, 0])
         outputs.append(
             Output(
@@ -105,11 +120,11 @@ def mean_surprise(
     corpus: Corpus,
     exemplars: ExemplarMap,
     split: str,
-    limit: int | None = None,
+    chosen: np.ndarray | None = None,
     batch_size: int = 64,
     precision: torch.dtype = torch.float32,
 ) -> float:
-    """-log p of a target piece given those before it, in nats: the mean over the first `limit` instances of a split.
+    """-log p of a target piece given those before it, in nats: the mean over a split, or over its chosen instances.
 
     It is the training loss without dropout, end symbols included; its exponential is the perplexity. Like the loss,
     it takes the unknown symbol's p for a piece that can be neither generated nor copied.
@@ -119,7 +134,7 @@ def mean_surprise(
     total, pieces = torch.zeros((), dtype=torch.float64, device=device), 0
     was_training = model.training
     model.eval()
-    for _, batch in loader.search_batches(batch_size, limit):
+    for _, batch in loader.search_batches(batch_size, chosen):
         pieces += int((batch.target_output != PAD).sum())  # on the host, to avoid waiting for the GPU
         batch = batch.to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):

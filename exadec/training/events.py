@@ -42,7 +42,7 @@ class LossLine:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The development set has been decoded and scored."""
+    """The development set, or a sample of it, has been decoded and scored."""
 
     metric: str
     value: float
@@ -55,6 +55,17 @@ class Evaluated:
     """-log p per piece of the development set's targets (`mean_surprise`); None in lines of earlier versions."""
     scores: dict[str, float] = field(default_factory=dict)
     """Further scores, by name: early stopping does not watch them."""
+    instances: int | None = None
+    """How many instances of the development set all of this is of; None in lines of earlier versions."""
+    split_size: int | None = None
+    """How many instances the development set has."""
+
+    @property
+    def sample(self) -> str:
+        """`2,000 of 22,421`; empty if the whole development set was decoded, or if that is not known."""
+        if self.instances is None or self.instances == self.split_size:
+            return ""
+        return f"{self.instances:,} of {self.split_size:,}"
 
 
 @dataclass(frozen=True)

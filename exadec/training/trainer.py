@@ -50,7 +50,7 @@ from exadec.training.checkpoint import (
     write_config,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import decode_split, mean_surprise, score_outputs
+from exadec.training.evaluation import choose_sample, decode_split, mean_surprise, score_outputs
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
@@ -258,12 +258,15 @@ class Trainer:
             )
 
     def _evaluate(self, batches: int) -> None:
-        """Decode the development set, keep the best weights, and stop when patience runs out."""
+        """Decode the development set or a sample of it, keep the best weights, and stop when patience runs out."""
         self._write_losses(wait=True)
         position = self.position
         self._refuse_divergence(all(bool(p.isfinite().all()) for p in self.model.parameters()), position.step)
         score, surprise, others = self.processes.from_first(self._score)
-        self._write(Evaluated(score.name, score.value, score.signature, *self._place(batches), surprise, others))
+        size = self.corpus.size("valid")
+        counts = min(self.config.evaluation_size, size), size
+        place = self._place(batches)
+        self._write(Evaluated(score.name, score.value, score.signature, *place, surprise, others, *counts))
         if score.value > position.best:
             position.best, position.stale = score.value, 0
             self._write_weights(BEST)
@@ -275,12 +278,12 @@ class Trainer:
     def _score(self) -> tuple[Score, float, dict[str, float]]:
         """The watched score of the development set's texts, the surprise at its targets, and further scores."""
         split = self.model, self.corpus, self.exemplars, "valid"
-        limit = self.config.evaluation_size
-        outputs = decode_split(*split, self.run.config.search, limit)
+        chosen = choose_sample(self.corpus.size("valid"), self.config.evaluation_size)
+        outputs = decode_split(*split, self.run.config.search, chosen)
         others = LOGGED if self.run.config.model.reads_exemplars else ()
         score, *found = score_outputs([self.config.metric, *others], outputs)
         values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
-        return score, mean_surprise(*split, limit, self.rows, self.precision), values
+        return score, mean_surprise(*split, chosen, self.rows, self.precision), values
 
     def _place(self, batches: int) -> tuple[int, float, float]:
         """Step, epoch and seconds, for a line of metrics."""

@@ -101,7 +101,7 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
             losses.plot([line.step for line in lines], [line.loss for line in lines], color=look.colour, linewidth=1.4)
             evaluations = [event for event in events if isinstance(event, Evaluated)]
             steps, values = [event.step for event in evaluations], [event.value for event in evaluations]
-            metrics += [event.metric for event in evaluations]
+            metrics += [f"{event.metric}{event.sample and ', ' + event.sample}" for event in evaluations]
             surprises = [(event.step, event.surprise) for event in evaluations if event.surprise is not None]
             if surprises:
                 losses.plot(*zip(*surprises, strict=True), "--", c=look.colour, lw=1.4, marker=look.marker, ms=3)
@@ -115,7 +115,7 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
         losses.yaxis.set_minor_locator(NullLocator())
         losses.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         losses.set_title("Loss in nats per piece (dev dashed)")
-        scores.set_title(f"Development score ({', '.join(dict.fromkeys(metrics)) or 'none yet'})")
+        scores.set_title(f"Development score ({'; '.join(dict.fromkeys(metrics)) or 'none yet'})")
         for axes in (losses, scores):
             axes.set_xlabel("training step")
             axes.set_xlim(left=0)

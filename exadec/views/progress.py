@@ -128,7 +128,8 @@ def describe(event: Line) -> str:
     """One event in a few words."""
     if isinstance(event, Evaluated):
         surprise = "" if event.surprise is None else f", -log p {event.surprise:.3f}"
-        return f"dev {event.metric} {event.value:.2f}{surprise}"
+        sample = f" on {event.sample}" if event.sample else ""
+        return f"dev {event.metric} {event.value:.2f}{surprise}{sample}"
     return f"loss {event.loss:.3f}"
 
 

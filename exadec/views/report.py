@@ -17,6 +17,7 @@ from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import CONFIG, open_corpus
+from exadec.training.events import Evaluated
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
 from exadec.views.inspection import inspect_corpus
 from exadec.views.manner import count_cases
@@ -177,7 +178,7 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
             "training targets, read with dropout; dashed lines are the development set’s, read without. A dashed line "
             "that rises while its solid one falls has begun to overfit. Right: the score of the texts it writes for "
             "the development set; the ring marks the weights that were kept. See where the curves level out, and "
-            "whether the gap between them stays.",
+            f"whether the gap between them stays.{_describe_samples(results)}",
         ),
         figure_block(
             plot_similarity(results.systems),
@@ -191,6 +192,13 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
     else:
         blocks.append(figure_block(plot_coefficients(mapped), note, _describe_map(mapped)))
     return f"<h2>Figures</h2>{''.join(blocks)}"
+
+
+def _describe_samples(results: Results) -> str:
+    """Which part of the development set the curves are of, if it is not all of it."""
+    events = (event for system in results.systems for event in system.run.metrics() if isinstance(event, Evaluated))
+    samples = " or ".join(dict.fromkeys(event.sample for event in events if event.sample))
+    return samples and f" The development set’s values are of {samples} instances, drawn at random."
 
 
 def _describe_map(mapped: CoefficientMap) -> str:

@@ -26,8 +26,25 @@ def test_recall_at_reference_length(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two three four\n", "utf-8")
     (tmp_path / "r.txt").write_text("one four\n", "utf-8")
     done = exadec("score", tmp_path / "a.txt", "--references", tmp_path / "r.txt", "--metrics", "recall1")
-    assert done.stdout.startswith("ROUGE-1 recall 50.00 [")
+    assert done.stdout.startswith("ROUGE-1 recall at reference length 50.00 [")
     assert "cut:reference-length" in done.stdout
+
+
+def test_recall_of_whole_texts_and_of_some_bytes_and_bleu_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One two three four five\n", "utf-8")
+    (tmp_path / "r.txt").write_text("one two three four six\n", "utf-8")
+    command = ["score", tmp_path / "a.txt", "--references", tmp_path / "r.txt", "--metrics"]
+    whole = exadec(*command, "rouge1_recall,bleu,bleu_lc")
+    lines = whole.stdout.splitlines()
+    assert lines[0].startswith("ROUGE-1 recall 80.00 [")
+    assert "rouge-1|recall|cut:no|" in lines[0]
+    assert float(lines[1].split()[1]) < 66 < float(lines[2].removeprefix("BLEU (lower case) ").split()[0])
+    assert "case:lc" in lines[2]
+    cut = exadec(*command, "rouge1_recall", "--bytes", "13")
+    assert cut.stdout.startswith("ROUGE-1 recall at 13 bytes 100.00 [")
+    assert "rouge-1|recall|cut:13-bytes|" in cut.stdout
+    assert_refused(exadec(*command, "recall1", "--bytes", "13"), "recall1 is cut at the reference's length")
+    assert exadec(*command, "rouge1", "--bytes", "0").returncode == 2
 
 
 def test_score_of_records_knows_tables_and_several_references(tmp_path: Path) -> None:

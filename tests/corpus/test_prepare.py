@@ -14,7 +14,7 @@ import exadec.corpus.record as recording
 import exadec.corpus.workers as working
 from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, _prepend, prepare
-from exadec.corpus.record import fingerprint
+from exadec.corpus.record import SPLITS, fingerprint
 from exadec.corpus.sequences import Sequences
 from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
@@ -157,8 +157,36 @@ def test_setting_that_is_off_leaves_earlier_corpora_fresh(tmp_path: Path) -> Non
     write_splits(tmp_path, TOLD)
     manifest = prepare(config_for(tmp_path, segmentation="words")).manifest
     described = asdict(config_for(tmp_path, segmentation="words").corpus)
-    del described["group_in_source"]  # as before the setting existed
+    for newer in ("group_in_source", "columns"):
+        del described[newer]  # as before the setting existed
     assert manifest["key"] == hash_value({"format": 1, "config": described, "inputs": manifest["inputs"]})
+
+
+def test_empty_texts_are_left_out_of_a_corpus(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_splits(tmp_path, [*TWO_RECORDS, {"source": "x", "target": " "}, *TWO_RECORDS])
+    corpus = prepare(config_for(tmp_path, segmentation="words"))
+    assert corpus.manifest["records"] == {"train": 4, "valid": 4, "test": 4}
+    assert [record.uid for record in corpus.records("test")] == [f"test-{number}" for number in (0, 1, 3, 4)]
+    said = [record.getMessage() for record in caplog.records if "empty" in record.getMessage()]
+    assert said == [f"1 empty text was skipped: {tmp_path / f'{split}.jsonl'}:3." for split in SPLITS]
+    write_splits(tmp_path, [{"source": "", "target": "x"}] * 2)
+    with pytest.raises(InputError, match="no record for train has a text"):
+        prepare(config_for(tmp_path, segmentation="words"))
+
+
+def test_columns_of_other_names_make_the_same_corpus(tmp_path: Path) -> None:
+    for split in SPLITS:
+        (tmp_path / f"{split}.csv").write_text("id,Article,Headline\n7,The cat sat,Cat sits\n", "utf-8")
+    files = {split: str(tmp_path / f"{split}.csv") for split in SPLITS}
+    named = {"source": "Article", "target": "headline"}
+    corpus = prepare(config_for(tmp_path, segmentation="words", **files, columns=named))
+    assert [(record.source, record.target) for record in corpus.records("train")] == [("The cat sat", "Cat sits")]
+    assert corpus.config.columns == named
+    other = prepare(config_for(tmp_path, segmentation="words", **files, columns={"source": "headline", "target": "id"}))
+    assert other.hash != corpus.hash
+    assert next(other.records("train")).target == "7"
+    with pytest.raises(InputError, match=r"train\.csv:1: there is no column 'text' .* are id, Article, Headline"):
+        prepare(config_for(tmp_path, segmentation="words", **files, columns={"source": "text"}))
 
 
 def test_announced_group_counts_towards_the_limit(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Records: what is written is read back, and bad input is refused with its line number."""
 
 import gzip
+import json
 import lzma
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.corpus.record import Record, linearize, read_records, write_records
+from exadec.corpus.record import Reading, Record, linearize, log_skipped, read_records, write_records
 from exadec.errors import InputError
 
 GOOD = '{"source": "a b", "target": "c"}\n'
@@ -33,7 +34,9 @@ texts = st.text(max_size=60).map(spaced)
         (b'{"source": "a", "target": " "}\n', r":1: the record's 'target' is empty"),
         (b'{"source": 3, "target": "b"}\n', r":1: 'source' must be text, but is a int"),
         (b'{"table": [], "target": "b"}\n', r":1: 'table' is empty"),
-        (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs"),
+        (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs, or of"),
+        (b'{"table": [["a", "b"], ["a", "b", "c"]], "target": "b"}\n', r":1: 'table' must be a list of"),
+        (b'{"table": 3, "target": "b"}\n', r":1: 'table' must be a list of"),
         (b'{"source": "a", "target": "b", "references": [1]}\n', r":1: 'references' must be a list of texts"),
         (GOOD.encode() * 2 + b'{"source": "\xff", "target": "b"}\n', r":3: not valid UTF-8 \(byte 13"),
     ],
@@ -80,8 +83,10 @@ def test_tsv_takes_quotation_marks_as_text_and_csv_follows_rfc_4180(tmp_path: Pa
     ("content", "message"),
     [
         ("source\ttarget\na\tb\nc\n", ":3: expected 2 columns, but found 1"),
-        ("source\ttitle\na\tb\n", ":1: unknown column 'title'"),
-        ("source\na\n", ":2: the record has no 'target'"),
+        ("source\ttitle\na\tb\n", ":1: there is no column 'target'; the names there are source, title; name it by"),
+        ("source\na\n", ":1: there is no column 'target'"),
+        ("target\na\n", ":1: there is no column 'source' or 'table'"),
+        ("source\ttarget\na\t \n", ":2: the record's 'target' is empty"),
         ("", "holds no records"),
     ],
 )
@@ -89,6 +94,61 @@ def test_bad_tsv_is_refused_by_its_line(tmp_path: Path, content: str, message: s
     (tmp_path / "bad.tsv").write_text(content, "utf-8")
     with pytest.raises(InputError, match=message):
         list(read_records(tmp_path / "bad.tsv"))
+
+
+RENAMED = Reading(columns={"source": "article", "target": "headline"})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'Group,headline,"source",article\ng,x,not read,"one, two"\n'),
+        ("a.tsv", "headline\tid\tArticle\tGROUP\nx\t7\tone, two\tg\n"),
+        ("a.jsonl", '{"article": "one, two", "headline": "x", "group": "g", "source": 3}\n'),
+    ],
+)
+def test_fields_may_have_other_names(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, "utf-8")
+    assert list(read_records(tmp_path / name, RENAMED)) == [Record("0", "one, two", "x", group="g")]
+    with pytest.raises(InputError, match=f"{name}:1: "):
+        list(read_records(tmp_path / name))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_name_that_the_file_does_not_have_is_refused_with_those_it_has(tmp_path: Path, ending: str) -> None:
+    content = {"csv": "article,title\na,b\n", "jsonl": '{"article": "a", "title": "b"}\n'}[ending]
+    (tmp_path / f"a.{ending}").write_text(content, "utf-8")
+    with pytest.raises(InputError, match=r":1: there is no .*'headline' \(named by .*columns.target.*article, title"):
+        list(read_records(tmp_path / f"a.{ending}", RENAMED))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_empty_texts_are_skipped_counted_and_placed(
+    tmp_path: Path, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [("a", "b"), ("", "c"), ("d", " "), ("e", "f")]
+    lines = [f"{source},{target}" for source, target in texts]
+    if ending == "jsonl":
+        lines = [json.dumps({"source": source, "target": target}) for source, target in texts]
+    path = tmp_path / f"a.{ending}"
+    path.write_text("\n".join([*(["source,target"] if ending == "csv" else []), *lines]) + "\n", "utf-8")
+    records = list(read_records(path, Reading(skip_empty=True)))
+    assert [(record.uid, record.target) for record in records] == [("0", "b"), ("3", "f")]
+    first = 2 if ending == "jsonl" else 3
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message == f"2 empty texts were skipped: {path}:{first}, {path}:{first + 1}."
+    with pytest.raises(InputError, match=f":{first}: the record's 'source' is empty"):
+        list(read_records(path))
+
+
+def test_of_many_places_the_first_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    log_skipped([])
+    log_skipped(["a:1"])
+    log_skipped([f"a:{number}" for number in range(1, 1201)])
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 empty text was skipped: a:1.",
+        "1,200 empty texts were skipped: a:1, a:2, a:3, a:4, a:5 and 1,195 more.",
+    ]
 
 
 @given(
@@ -118,3 +178,11 @@ def test_tables_are_kept_and_linearised(tmp_path: Path) -> None:
     assert record.source == linearize(record.table) == "name : Ada | born : 1815"
     write_records(tmp_path / "u.jsonl", [record])
     assert list(read_records(tmp_path / "u.jsonl")) == [record]
+
+
+def test_the_subject_of_triples_is_said_where_it_changes(tmp_path: Path) -> None:
+    triples = (("Ada", "born", "1815"), ("Ada", "spouse", "King"), ("King", "title", "Earl"), ("Ada", "died", "1852"))
+    source = "subject : Ada | born : 1815 | spouse : King | subject : King | title : Earl | subject : Ada | died : 1852"
+    assert linearize(triples) == source
+    write_records(tmp_path / "t.jsonl", [Record("0", source, "x", table=triples)])
+    assert list(read_records(tmp_path / "t.jsonl")) == [Record("0", source, "x", table=triples)]

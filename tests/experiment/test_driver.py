@@ -87,6 +87,7 @@ def test_results_hold_what_the_run_holds(finished: Path) -> None:
     np.testing.assert_allclose(unpack(adadec.scores["rouge1"].resampled), resampled, atol=0.005)
     (evaluation,) = [event for event in run.metrics() if isinstance(event, Evaluated)]
     assert (adadec.best_score, adadec.best_epoch) == (evaluation.value, evaluation.epoch)
+    assert (adadec.evaluated, adadec.development) == (evaluation.instances, evaluation.split_size)
     assert adadec.inputs == task.inputs
     assert set(adadec.surprise) == {"valid", "test"}
     assert adadec.seconds["whole"] >= adadec.seconds["training"]

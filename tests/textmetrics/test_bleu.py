@@ -46,7 +46,8 @@ def test_every_reading_equals_sacrebleu(corpus: list[str], tokenize: str, lower_
     assert score.value == pytest.approx(value, abs=1e-9)
     assert score.signature == signature
     assert f"case:{'lc' if lower_case else 'mixed'}|eff:no|tok:{tokenize}|" in signature
-    assert score.name == {"13a": "BLEU", "none": "BLEU (tokenised)"}[tokenize]
+    names = {"13a": ("BLEU", "BLEU (lower case)"), "none": ("BLEU (tokenised)", "BLEU (tokenised, lower case)")}
+    assert score.name == names[tokenize][lower_case]
 
 
 @given(

@@ -28,13 +28,16 @@ GIVEN = {"tables": TABLES, "sources": SOURCES, "exemplars": EXEMPLARS}
 
 def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
     """Names that share a pass over the texts give what each function gives when it is called alone."""
-    plain, cut = (
-        rouge(TEXTS, GOLD, ["1", "2", "4", "L"]),
-        rouge(TEXTS, GOLD, ["1", "2", "4", "L"], recall_at_reference_length=True),
-    )
+    orders = ["1", "2", "4", "L"]
+    plain, recall = rouge(TEXTS, GOLD, orders), rouge(TEXTS, GOLD, orders, kind="recall")
+    cut = rouge(TEXTS, GOLD, orders, cut="reference-length", kind="recall")
     expected = {f"rouge{order}": score for order, score in plain.items()}
+    expected |= {f"rouge{order}_recall": score for order, score in recall.items()}
     expected |= {f"recall{order}": score for order, score in cut.items()}
     expected |= {"bleu": bleu(TEXTS, GOLD), "bleu_tokenised": bleu(TEXTS, GOLD, tokenize="none")}
+    expected |= {"bleu_lc": bleu(TEXTS, GOLD, lower_case=True)}
+    expected |= {"bleu_tokenised_lc": bleu(TEXTS, GOLD, tokenize="none", lower_case=True)}
+    assert len({score.name for score in expected.values()}) == len(expected)
     of_tables = parent(TEXTS, GOLD, TABLES)
     expected |= {"parent": of_tables["f1"], "parent_precision": of_tables["precision"]}
     expected |= {"parent_recall": of_tables["recall"], "manner": manner(TEXTS, EXEMPLARS)}
@@ -50,6 +53,25 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
                 expected[name].value,
                 expected[name].signature,
             )
+
+
+def test_a_byte_limit_is_for_rouge_alone() -> None:
+    names = ["rouge1", "rougeL_recall", "bleu"]
+    first, longest, unchanged = score_all(names, TEXTS, GOLD, byte_limit=12)
+    assert first.value == rouge(TEXTS, GOLD, ["1"], cut=12)["1"].value != rouge(TEXTS, GOLD, ["1"])["1"].value
+    assert longest.value == rouge(TEXTS, GOLD, ["L"], cut=12, kind="recall")["L"].value
+    assert unchanged.value == bleu(TEXTS, GOLD).value
+    with pytest.raises(ValueError, match="has a cut of its own"):
+        score_all(["recall1"], TEXTS, GOLD, byte_limit=12)
+
+
+def test_case_does_not_count_in_bleu_lc() -> None:
+    shouted = [text.upper() for text in TEXTS]
+    assert score_all(["bleu"], shouted, GOLD)[0].value < score_all(["bleu"], TEXTS, GOLD)[0].value
+    for name in ("bleu_lc", "bleu_tokenised_lc"):
+        (loud,), (quiet,) = score_all([name], shouted, GOLD), score_all([name], TEXTS, GOLD)
+        assert loud.value == quiet.value
+        assert "case:lc" in loud.signature
 
 
 def test_a_trait_is_followed_where_text_and_exemplar_have_it() -> None:
@@ -94,6 +116,8 @@ def test_reports_show_what_runs_were_trained_for() -> None:
     assert choose_for_report(["bleu"], GOLD, True) == tokenised
     assert with_both_bleus(["rouge1"], GOLD) == ["rouge1"]
     assert with_both_bleus(["bleu", "rouge1"], GOLD) == ["bleu", "bleu_tokenised", "rouge1"]
+    assert with_both_bleus(["bleu_lc"], GOLD) == ["bleu_lc", "bleu_tokenised_lc"]
+    assert with_both_bleus(["bleu_lc", "bleu"], raw) == ["bleu_lc", "bleu"]
 
 
 def test_score_gives_rows_with_intervals_and_signatures() -> None:

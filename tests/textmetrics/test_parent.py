@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from exadec.textmetrics import compare, confidence_interval, parent
 
 ADA = [("Name", "Ada Lovelace"), ("birth_date", "10 December 1815"), ("occupation", "mathematician writer")]
+OAK = [
+    ("Oak Airport", "cityServed", "Oak"),
+    ("Oak Airport", "runwayLength", "2776.0"),
+    ("Oak", "leaderName", "Ada Ash"),
+]
 KINDS = ("precision", "recall", "f1")
 
 
-def values_of(hypothesis: str, references: list[str], table: list[tuple[str, str]], **options: object) -> list[float]:
+def values_of(hypothesis: str, references: list[str], table: list[tuple[str, ...]], **options: object) -> list[float]:
     scores = parent([hypothesis], [references], [table], **options)
     return [scores[kind].value for kind in KINDS]
 
@@ -26,8 +31,8 @@ def slow_parent(generated: str, references: list[str], table: list, weight: floa
 
     def recall_of_table(text: list[str]) -> float:
         shares = []
-        for _, value in table:
-            goal = value.split()
+        for *subject, _, value in table:
+            goal = [*" ".join(subject).split(), *value.split()]
 
             @cache
             def common(i: int, j: int, goal: tuple = tuple(goal)) -> int:
@@ -40,7 +45,9 @@ def slow_parent(generated: str, references: list[str], table: list, weight: floa
             shares.append(common(0, 0) / len(goal))
         return sum(shares) / len(shares)
 
-    lexicon = [word for name, value in table for word in (f"{name} {value}" if attributes else value).split()]
+    lexicon = " ".join(
+        part for *subject, name, value in table for part in (*subject, *([name] if attributes else []), value)
+    ).split()
     best = (-1.0, 0.0, 0.0)
     hypothesis = generated.split()
     for reference in (text.split() for text in references):
@@ -94,6 +101,51 @@ def test_heuristic_weight_by_hand() -> None:
     assert recall == pytest.approx(100 * (1 / 3 * 1e-10) ** (0.25 * 0.75) * 0.75**0.25)
 
 
+def test_triples_by_hand() -> None:
+    # Triples: (a, p, b c) and (a, q, d). Their values are "a b c" and "a d"; p and q are not words of the table.
+    # Hypothesis: a p d e. n = 1: a, d, e are in the reference, p is nowhere: 3/4. n = 2: de is in the reference, ap
+    # and pd are half the table's: 2/3. n = 3: apd 2/3, pde 1/3: 1/2. n = 4: apde 2/4.
+    # E_r(T): "a b c" 1/3, "a d" 2/2: 2/3.
+    table = [("a", "p", "b c"), ("a", "q", "d")]
+    precision, recall, _ = values_of("a p d e", ["a d e"], table, table_weight=1)
+    assert precision == pytest.approx(100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** 0.25)
+    assert recall == pytest.approx(100 * 2 / 3)
+    # As pairs, the subject a would be a record of its own, and found: (1 + 0 + 1) / 3.
+    pairs = [("subject", "a"), ("p", "b c"), ("q", "d")]
+    assert values_of("a p d e", ["a d e"], pairs, table_weight=1)[1] == pytest.approx(100 * 2 / 3)
+    assert values_of("d", ["a d e"], table, table_weight=1)[1] == pytest.approx(100 * 1 / 4)
+    assert values_of("d", ["a d e"], pairs, table_weight=1)[1] == pytest.approx(100 * 1 / 3)
+    # With the words of properties, p is a word of the table, too.
+    assert values_of("a p d e", ["a d e"], table, table_words="all")[0] > precision
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "references", "weight", "expected"),
+    [
+        (
+            "oak airport serves oak , which ada ash leads .",
+            [
+                "oak , led by ada ash , is served by oak airport .",
+                "oak airport has a runway of 2776.0 and serves oak .",
+            ],
+            None,
+            (0.5583948264724179, 0.009875338884507971, 0.01940745223628053),
+        ),
+        (
+            "the runway of oak airport is 2776.0 long .",
+            ["oak airport in oak has a runway of 2776.0 metres , and ada ash leads oak ."],
+            0.5,
+            (0.5058489476707246, 0.03268459460914202, 0.061401811337788555),
+        ),
+    ],
+)
+def test_values_of_the_authors_script_for_triples(
+    hypothesis: str, references: list[str], weight: float | None, expected: tuple[float, float, float]
+) -> None:
+    ours = values_of(hypothesis, references, OAK, table_weight=weight, tokenize="none")
+    assert ours == pytest.approx([100 * value for value in expected], abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("hypothesis", "references", "weight", "expected"),
     [
@@ -141,14 +193,16 @@ def test_values_of_the_authors_script(
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 1.0])
 @pytest.mark.parametrize("table_words", ["values", "all"])
-def test_equals_the_slow_transcription(seed: int, weight: float | None, table_words: str) -> None:
+@pytest.mark.parametrize("members", [2, 3], ids=["pairs", "triples"])
+def test_equals_the_slow_transcription(seed: int, weight: float | None, table_words: str, members: int) -> None:
     generator = random.Random(seed)
 
     def text(longest: int) -> str:
         return " ".join(generator.choices("abcdefgh", k=generator.randint(1, longest)))
 
     for _ in range(25):
-        table = [(text(1), text(3)) for _ in range(generator.randint(1, 4))]
+        subjects = [text(2)] if members == 3 else []
+        table = [(*subjects, text(1), text(3)) for _ in range(generator.randint(1, 4))]
         references = [text(9) for _ in range(generator.randint(1, 3))]
         hypothesis = text(9)
         expected = slow_parent(hypothesis, references, table, weight, table_words == "all")
@@ -245,9 +299,14 @@ def test_scores_are_means_with_signatures_and_can_be_resampled() -> None:
     assert "|entail:word-overlap-all|lambda:0.5|smooth:1e-5|tok:none-lower|" in fixed.signature
     with pytest.raises(ValueError, match="same signature"):
         compare(scores["f1"], fixed)
+    of_triples = parent(hypotheses, references, [ADA, OAK])["f1"]
+    assert "|entail:word-overlap-values|table:triples|lambda:" in of_triples.signature
 
 
 def test_refusals() -> None:
+    for table in ([*ADA, *OAK], [("a",)], [("a", "b", "c", "d")]):
+        with pytest.raises(ValueError, match=r"`tables\[1\]` must hold pairs alone or triples alone"):
+            parent(["a", "b"], [["a"], ["b"]], [OAK, table])
     with pytest.raises(ValueError, match="have 1 and 2 instead"):
         parent(["a"], [["a"]], [ADA, ADA])
     with pytest.raises(ValueError, match="at least 1 text"):

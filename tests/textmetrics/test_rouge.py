@@ -15,7 +15,6 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from exadec.textmetrics import count_overlaps, rouge
 from exadec.textmetrics.rouge import printed_average
-from exadec.textmetrics.stemming import read_exceptions
 
 MEASURES = ("1", "2", "4", "L")
 
@@ -123,14 +122,37 @@ def test_printed_average_is_near_the_mean() -> None:
 
 def test_recall_at_reference_length_cuts_each_hypothesis() -> None:
     # Cut to three tokens the hypothesis is "x a b": 2 of 3 unigrams, 1 of 2 bigrams.
-    scores = rouge(["x a b c"], [["a b c"]], stem=False, recall_at_reference_length=True)
+    scores = rouge(["x a b c"], [["a b c"]], stem=False, cut="reference-length", kind="recall")
     assert [score.value for score in scores.values()] == pytest.approx([200 / 3, 50, 200 / 3])
     # Against the second reference nothing is cut away, and recall is 3 of 4.
-    several = (["x a b c"], [["a b c", "a b c d"]], ("1",), False, True)
+    several = (["x a b c"], [["a b c", "a b c d"]], ("1",), False, "reference-length", "recall")
     assert rouge(*several, combination="best")["1"].value == pytest.approx(75)
     assert rouge(*several)["1"].value == pytest.approx(100 * 5 / 7)
     # Uncut, all of the first reference is found.
     assert rouge(["x a b c"], [["a b c"]], stem=False, kind="recall")["1"].value == 100
+
+
+def test_a_byte_limit_cuts_hypotheses_and_references_alike() -> None:
+    # Ten bytes of either are "one two th" and "one two x,": a word cut in half is another word.
+    texts = ["one two three four"], [["one two x, three four"]], ("1", "2"), False
+    assert [score.value for score in rouge(*texts, 10, "recall").values()] == pytest.approx([200 / 3, 50])
+    assert [score.value for score in rouge(*texts, 8).values()] == [100, 100]
+    assert rouge(*texts, 999)["1"].per_instance == rouge(*texts)["1"].per_instance
+    # É has two bytes, so that four bytes of "aÉbc" hold the b, and the rest of "É" is no letter.
+    for text in ("aÉbc", "a--b", "a  b", "\nb a"):
+        assert rouge([text], [["a b" if text[0] == "a" else "b a"]], ("1",), False, 4)["1"].value == 100
+    assert rouge(["aÉbc"], [["a"]], ("1",), False, 2)["1"].value == 100
+
+
+@given(st.text("ab é-", max_size=12), st.text("ab é-", max_size=12), st.integers(1, 30))
+def test_a_byte_limit_beyond_both_texts_changes_nothing(first: str, second: str, limit: int) -> None:
+    cut = rouge([first], [[second]], ("1", "L"), cut=limit)
+    if limit >= max(len(first.encode()), len(second.encode())):
+        whole = rouge([first], [[second]], ("1", "L"))
+        assert [score.value for score in cut.values()] == [score.value for score in whole.values()]
+    by_hand = [text.encode()[:limit].decode("ascii", "replace") for text in (first, second)]
+    again = rouge(by_hand[:1], [by_hand[1:]], ("1", "L"))
+    assert [score.value for score in cut.values()] == [score.value for score in again.values()]
 
 
 def test_signatures_say_the_recipe(tmp_path: Path) -> None:
@@ -139,10 +161,17 @@ def test_signatures_say_the_recipe(tmp_path: Path) -> None:
         r"rouge-L\|f1\|cut:no\|stem:rouge-1.5.5\|tok:rouge-1.5.5\|refs:sum\|v:[^|]+", plain["L"].signature
     )
     assert plain["1"].name == "ROUGE-1"
-    cut = rouge(["a"], [["a"]], measures=("4",), stem=False, recall_at_reference_length=True)["4"]
-    assert cut.name == "ROUGE-4 recall"
+    cut = rouge(["a"], [["a"]], measures=("4",), stem=False, cut="reference-length", kind="recall")["4"]
+    assert cut.name == "ROUGE-4 recall at reference length"
     assert cut.signature.startswith("rouge-4|recall|cut:reference-length|stem:no|")
     assert str(plain["1"]).startswith("ROUGE-1 = 100.00 [rouge-1|f1|")
+    whole = rouge(["a"], [["a"]], kind="recall")["1"]
+    assert whole.name == "ROUGE-1 recall"
+    assert whole.signature.startswith("rouge-1|recall|cut:no|")
+    first = rouge(["a"], [["a"]], cut=75, kind="recall")["1"]
+    assert first.name == "ROUGE-1 recall at 75 bytes"
+    assert first.signature.startswith("rouge-1|recall|cut:75-bytes|")
+    assert rouge(["a"], [["a"]], cut=75)["1"].name == "ROUGE-1 at 75 bytes"
     other = rouge(["a"], [["a"]], kind="precision", dialect="rouge-score")["2"]
     assert other.name == "ROUGE-2 precision"
     assert "rouge-2|precision|cut:no|stem:porter-nltk|tok:rouge-score|refs:best|" in other.signature
@@ -154,11 +183,10 @@ def test_signatures_say_the_recipe(tmp_path: Path) -> None:
 def test_exceptions_are_looked_up_before_the_rules(tmp_path: Path) -> None:
     (tmp_path / "adj.exc").write_text("better good\nworst bad\n")
     (tmp_path / "adv.exc").write_text("better well\n\nlonely\n")
-    assert read_exceptions(tmp_path) == {"better": "well", "worst": "bad"}
-    hypotheses, references = ["better", "worst", "cats"], [["well"], ["bad"], ["cat"]]
+    hypotheses, references = ["better", "worst", "cats"], [["good"], ["bad"], ["cat"]]
     assert rouge(hypotheses, references, ("1",))["1"].per_instance.tolist() == [0, 0, 100]
     assert rouge(hypotheses, references, ("1",), stem=tmp_path)["1"].per_instance.tolist() == [100, 100, 100]
-    with pytest.raises(ValueError, match=r"must hold files \*\.exc"):
+    with pytest.raises(ValueError, match=r"no exception lists \(\*\.exc\)"):
         rouge(["a"], [["a"]], stem=tmp_path / "nothing")
 
 
@@ -177,7 +205,10 @@ def test_dialects_differ_in_letters_outside_ascii() -> None:
         ({"kind": "F"}, "`kind` must be one of f1, recall, precision, but is 'F' instead"),
         ({"dialect": "1.5"}, "`dialect` must be one of"),
         ({"combination": "A"}, "`combination` must be one of"),
-        ({"kind": "precision", "recall_at_reference_length": True}, "at reference length"),
+        ({"kind": "precision", "cut": "reference-length"}, "at reference length"),
+        ({"cut": "reference-length"}, "at reference length, but is 'f1'"),
+        ({"cut": 0}, "at least 1 byte"),
+        ({"cut": True}, "at least 1 byte"),
     ],
 )
 def test_wrong_choice_is_refused(choice: dict, message: str) -> None:

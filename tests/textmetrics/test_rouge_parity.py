@@ -17,6 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from exadec.textmetrics import rouge
+from exadec.textmetrics.exceptions import read_exceptions
 from exadec.textmetrics.rouge import Combination, printed_average
 from exadec.textmetrics.stemming import stem_like_script
 from support import rouge_script
@@ -25,7 +26,7 @@ from support.corpora import DATA
 pytestmark = pytest.mark.skipif(rouge_script.missing() is not None, reason=str(rouge_script.missing()))
 
 MEASURES = ("1", "2", "4", "L")
-STEMMING = ("no", "rules", "rules and WordNet")
+STEMMING = ("no", "rules", "rules and WordNet", "rules and database")
 ENDINGS = re.findall(
     r"\w+",
     "ational tional enci anci izer bli abli alli entli eli ousli ization ation ator alism iveness fulness ousness "
@@ -41,7 +42,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("rouge")
     rouge_script.prepare_data(folder / "empty", with_exceptions=False)
     rouge_script.prepare_data(folder / "full", with_exceptions=True)
-    return {"no": folder / "full", "rules": folder / "empty", "rules and WordNet": folder / "full"}
+    # In another order of the lists, best becomes well; exadec has to learn that from the database.
+    rouge_script.prepare_data(folder / "other", with_exceptions=True, order=("verb", "noun", "adj", "adv"))
+    return {
+        "no": folder / "full",
+        "rules": folder / "empty",
+        "rules and WordNet": folder / "full",
+        "rules and database": folder / "other",
+    }
 
 
 def lines(dataset: str, split: str) -> Iterator[dict]:
@@ -72,15 +80,21 @@ def assert_parity(
     options: Sequence[str] = ("-n", "4"),
     combination: Combination = "sum",
     resamples: int = 20,
+    cut: int | None = None,
 ) -> None:
     """Recall, precision and F1 of each instance within 1e-4, and of the corpus within 0.01 points."""
     measures = [measure for measure in MEASURES if measure != "4" or "4" in options]
     options = (*options, *(() if stemming == "no" else ("-m",)))
     listing = rouge_script.write_texts(folder, *texts)
     printed = rouge_script.run_script(data[stemming], listing, *options, resamples=resamples)
-    stem = {"no": False, "rules": True, "rules and WordNet": rouge_script.exceptions_folder()}[stemming]
+    stem = {
+        "no": False,
+        "rules": True,
+        "rules and WordNet": rouge_script.exceptions_folder(),
+        "rules and database": data["rules and database"] / "WordNet-2.0.exc.db",
+    }[stemming]
     for column, kind in enumerate(rouge_script.VALUES):
-        scores = rouge(*texts, measures, stem, kind=kind, combination=combination)
+        scores = rouge(*texts, measures, stem, cut, kind, combination=combination)
         for measure, score in scores.items():
             expected = rouge_script.per_instance(printed, measure)[:, column]
             difference = np.abs(score.per_instance / 100 - expected)
@@ -193,6 +207,20 @@ def test_generated_text(stemming: str, data: dict[str, Path], tmp_path: Path) ->
     assert_parity((hypotheses, references), tmp_path, data, stemming)
 
 
+@pytest.mark.parametrize("limit", [1, 7, 75])
+def test_generated_text_cut_to_bytes(limit: int, data: dict[str, Path], tmp_path: Path) -> None:
+    pairs = generated(st.tuples(any_text(), any_text()), 200)
+    pairs += [(second[: len(second) // 2] + first, second) for first, second in pairs]
+    pairs += [("é" * 80, "é" * 80), ("a" * 80, "a" * 75), ("a b " * 30, "a b " * 19), ("x" * 74 + " yes", "yes")]
+    texts = [pair[0] for pair in pairs], [[pair[1]] for pair in pairs]
+    assert_parity(texts, tmp_path, data, "rules", ("-n", "4", "-b", str(limit)), cut=limit)
+
+
+@pytest.mark.realdata
+def test_real_news_cut_to_the_bytes_of_duc(data: dict[str, Path], tmp_path: Path) -> None:
+    assert_parity(news_pairs(500), tmp_path, data, "rules", ("-n", "4", "-b", "75"), cut=75)
+
+
 @pytest.mark.parametrize(("formula", "combination"), [("A", "sum"), ("B", "highest-recall")])
 def test_generated_text_with_several_references(
     formula: str, combination: Combination, data: dict[str, Path], tmp_path: Path
@@ -202,6 +230,18 @@ def test_generated_text_with_several_references(
     hypotheses, references = [text for text, _ in examples], [several for _, several in examples]
     options = ("-n", "4", "-f", formula)
     assert_parity((hypotheses, references), tmp_path, data, "rules and WordNet", options, combination)
+
+
+def test_exceptions_are_those_of_the_database(data: dict[str, Path]) -> None:
+    found = {name: read_exceptions(data[name] / "WordNet-2.0.exc.db") for name in STEMMING[1:]}
+    lists = read_exceptions(rouge_script.exceptions_folder())
+    assert found["rules"] == {}
+    assert found["rules and WordNet"] == lists
+    assert [lists[word] for word in ("best", "better", "testes")] == ["good", "good", "testes"]
+    other = found["rules and database"]
+    differing = {word: other[word] for word in lists if lists[word] != other[word]}
+    # The script looks up words of more than three letters, so that it never asks for is.
+    assert differing == {"best": "well", "better": "well", "testes": "testis", "is": "is"}
 
 
 def test_stems_are_those_of_the_script() -> None:

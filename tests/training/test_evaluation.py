@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, CorpusConfig
 from exadec.corpus.readers import known_styles
@@ -16,7 +18,7 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_corpus
-from exadec.training.evaluation import Output, decode_split, mean_surprise, score_outputs, score_style
+from exadec.training.evaluation import Output, choose_sample, decode_split, mean_surprise, score_outputs, score_style
 from exadec.training.trainer import train
 from support.toys import variant_config
 
@@ -51,11 +53,12 @@ def test_surprise_is_the_mean_over_pieces_read_word_by_word(runs: dict[str, Run]
     exemplars = retrieve(corpus)
     loader = Loader(corpus, exemplars, "test", model.config.attend_exemplar)
     assert any((loader.instance(index).target >= loader.vocabulary_size).any() for index in range(7))
-    for limit in (None, 7):
-        pieces = [one for index in range(limit or len(loader)) for one in read_word_by_word(model, loader, index)]
+    for chosen in (None, np.array([2, 3, 11, 59])):
+        indices = range(len(loader)) if chosen is None else chosen.tolist()
+        pieces = [one for index in indices for one in read_word_by_word(model, loader, index)]
         assert len({round(piece, 4) for piece in pieces}) > 10
         for batch_size in (1, 4, 64):
-            found = mean_surprise(model, corpus, exemplars, "test", limit, batch_size)
+            found = mean_surprise(model, corpus, exemplars, "test", chosen, batch_size)
             assert found == pytest.approx(sum(pieces) / len(pieces), rel=1e-5)
 
 
@@ -73,8 +76,33 @@ def test_surprise_is_measured_without_dropout_and_leaves_training_as_it_was(runs
 def test_outputs_keep_the_order_of_the_split(runs: dict[str, Run]) -> None:
     run = runs["adadec"]
     corpus = open_corpus(run)
-    outputs = decode_split(run.load_model(), corpus, retrieve(corpus), "test", run.config.search, limit=7)
-    assert [output.source for output in outputs] == [record.source for record in list(corpus.records("test"))[:7]]
+    split = run.load_model(), corpus, retrieve(corpus), "test", run.config.search
+    outputs = decode_split(*split)
+    assert [output.uid for output in outputs] == [record.uid for record in corpus.records("test")]
+    chosen = np.array([59, 2, 11, 3])
+    assert [replace(some, score=0.0) for some in decode_split(*split, chosen)] == [
+        replace(outputs[index], score=0.0) for index in sorted(chosen)
+    ]
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_a_sample_is_sorted_and_holds_smaller_ones(size: int, count: int) -> None:
+    found = choose_sample(size, count)
+    if count >= size:
+        assert found is None
+        return
+    assert found is not None
+    assert len(set(found.tolist())) == count
+    assert found.tolist() == sorted(found.tolist())
+    assert 0 <= found[0] <= found[-1] < size
+    assert count == 1 or set(choose_sample(size, count - 1)) < set(found)
+
+
+def test_a_sample_comes_from_the_whole_split() -> None:
+    found = choose_sample(872, 100)
+    assert found is not None
+    assert np.bincount(found * 4 // 872).min() > 10  # some from each quarter
+    assert found.tolist() == choose_sample(872, 100).tolist()
 
 
 @pytest.mark.parametrize("variant", ["adadec", "attexp"])
@@ -83,13 +111,13 @@ def test_mean_surprise_is_the_mean_over_pieces_one_instance_at_a_time(toy: Path,
     corpus, model = open_corpus(run), run.load_model()
     exemplars = retrieve(corpus)
     loader = Loader(corpus, exemplars, "test", model.config.attend_exemplar)
-    log_probs = []
+    log_probs, chosen = [], np.arange(20, 29)
     with torch.no_grad():
-        for index in range(9):
+        for index in chosen:
             log_probs += model(loader.batch(np.array([index])))[0].tolist()  # a batch of one has no padding
-    assert len(log_probs) == sum(len(corpus.targets("test")[index]) + 1 for index in range(9))
+    assert len(log_probs) == sum(len(corpus.targets("test")[index]) + 1 for index in chosen)
     model.train()
-    found = mean_surprise(model, corpus, exemplars, "test", 9)
+    found = mean_surprise(model, corpus, exemplars, "test", chosen)
     assert model.training
     assert found == pytest.approx(-np.mean(log_probs), rel=1e-4)
     assert found != pytest.approx(mean_surprise(model, corpus, exemplars, "test"), rel=1e-4)

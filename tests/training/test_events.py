@@ -1,6 +1,7 @@
 """Events of training, and the lines of `metrics.jsonl` that some of them become."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from exadec.training.events import Evaluated, LossLine, format_line, keep_until,
 LOSS = '{"kind": "loss", "learning_rate": 0.02, "step": 25, "epoch": 1.3158, "seconds": 0.241, "loss": 1.25}'
 SCORE = (
     '{"kind": "evaluation", "metric": "ROUGE-L", "value": 62.5, "signature": "rouge-L|f1", "step": 38, "epoch": 2.0, '
-    '"seconds": 0.352, "surprise": 1.5, "scores": {"BLEU": 31.25}}'
+    '"seconds": 0.352, "surprise": 1.5, "scores": {"BLEU": 31.25}, "instances": 2000, "split_size": 22421}'
 )
 EARLIER = (
     '{"kind": "evaluation", "metric": "ROUGE-L", "value": 62.5, "signature": "rouge-L|f1", "step": 38, "epoch": 2.0, '
@@ -23,15 +24,21 @@ def test_lines_become_events_and_the_same_lines_again() -> None:
     events = parse_lines(f"{LOSS}\n{SCORE}\n", "here")
     assert events == [
         LossLine(learning_rate=0.02, step=25, epoch=1.3158, seconds=0.241, loss=1.25),
-        Evaluated(
-            "ROUGE-L", 62.5, "rouge-L|f1", step=38, epoch=2.0, seconds=0.352, surprise=1.5, scores={"BLEU": 31.25}
-        ),
+        Evaluated("ROUGE-L", 62.5, "rouge-L|f1", 38, 2.0, 0.352, 1.5, {"BLEU": 31.25}, 2000, 22421),
     ]
     assert [format_line(event) for event in events] == [LOSS, SCORE]
 
 
 def test_lines_of_an_earlier_version_are_read() -> None:
     assert parse_lines(EARLIER, "here") == [Evaluated("ROUGE-L", 62.5, "rouge-L|f1", step=38, epoch=2.0, seconds=0.352)]
+
+
+def test_a_score_of_a_sample_says_of_how_many() -> None:
+    (event,) = parse_lines(SCORE, "here")
+    assert isinstance(event, Evaluated)
+    assert event.sample == "2,000 of 22,421"
+    assert replace(event, instances=22421).sample == ""
+    assert replace(event, instances=None, split_size=None).sample == ""  # of an earlier version
 
 
 def test_what_a_newer_version_added_is_skipped() -> None:

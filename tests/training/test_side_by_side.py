@@ -108,6 +108,7 @@ def test_new_and_resumed_runs_are_bit_for_bit_those_of_single_trainings(
     for job in jobs:
         assert_same_run(folder / "work" / job.name, references / job.name)
         assert f"{folder / 'work' / job.name}: {BEST_SCORE}" in shown
+    assert shown.count(" (50 of 100 instances).") == len(jobs)
     assert shown.splitlines()[-1] == f"exadec report {' '.join(str(job.folder) for job in jobs)}"
 
 

@@ -26,7 +26,15 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import BEST, LAST, open_corpus, read_notes
-from exadec.training.evaluation import Output, decode_split, evaluate, mean_surprise, read_outputs, score_outputs
+from exadec.training.evaluation import (
+    Output,
+    choose_sample,
+    decode_split,
+    evaluate,
+    mean_surprise,
+    read_outputs,
+    score_outputs,
+)
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
@@ -122,9 +130,8 @@ def test_every_evaluation_logs_the_surprise_at_the_development_set(toy: Path) ->
     assert len(logged) == 4
     assert logged[-1] < logged[0]
     corpus = open_corpus(run)
-    again = mean_surprise(
-        run.load_model(LAST), corpus, retrieve(corpus), "valid", limit=50
-    )  # the toy's evaluation size
+    chosen = choose_sample(60, 50)  # the sizes of the toy's development set and of its sample
+    again = mean_surprise(run.load_model(LAST), corpus, retrieve(corpus), "valid", chosen)
     assert logged[-1] == pytest.approx(again, rel=1e-6)
 
 
@@ -133,9 +140,9 @@ def test_every_evaluation_logs_manner_and_truth_of_a_model_with_exemplars(toy: P
         run = train(variant_config(toy, variant, epochs=1), toy / f"logged-{variant}")
         (event,) = [event for event in run.metrics() if isinstance(event, Evaluated)]
         assert set(event.scores) == names
-        outputs = decode_split(
-            run.load_model(LAST), open_corpus(run), retrieve(open_corpus(run)), "valid", run.config.search, 50
-        )
+        assert (event.instances, event.split_size) == (50, 60)
+        split = open_corpus(run), retrieve(open_corpus(run)), "valid"
+        outputs = decode_split(run.load_model(LAST), *split, run.config.search, choose_sample(60, 50))
         found = score_outputs(list(event.scores), outputs)
         assert list(event.scores.values()) == pytest.approx([score.value for score in found], abs=1e-4)
 

@@ -40,6 +40,8 @@ def test_stages_are_counted_and_give_way_to_training() -> None:
         assert "loss 1.250" in shown_by(display)
         display.observe(SCORE)
         assert "dev ROUGE-L 62.50, -log p 1.500" in shown_by(display)
+        display.observe(replace(SCORE, instances=2000, split_size=22421))
+        assert "dev ROUGE-L 62.50, -log p 1.500 on 2,000 of 22,421" in shown_by(display)
         display.observe(replace(SCORE, surprise=None))  # of a run that an earlier version began
         assert "log p" not in shown_by(display)
         assert display.training is not None

@@ -81,6 +81,8 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "dash or bar before a tail",
         "manner|mean of 11 traits",
         "40 of 40 instances have an exemplar",
+        "The development set’s values are of 10 of 40 instances, drawn at random.",
+        "Development score (ROUGE-L, 10 of 40)",
         "Exemplar swaps",
         "Sample of outputs",
         "rouge-L|f1|",

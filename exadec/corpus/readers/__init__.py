@@ -52,7 +52,7 @@ FORMATS: dict[str, Format] = {
     "nyt": PublishedFormat(nyt_files, read_nyt),
     "wikibio": PublishedFormat(wikibio_files, read_wikibio),
     "e2e": PublishedFormat(e2e_files, read_e2e),
-    "webnlg": PublishedFormat(webnlg_files, read_webnlg),
+    "webnlg": PublishedFormat(webnlg_files, read_webnlg, revision=2),
 }
 """All values of `corpus.format`."""
 
@@ -69,6 +69,12 @@ def find_format(config: CorpusConfig) -> Format:
     """The format that `corpus.format` names; the error for an unknown one lists all formats."""
     require_choice(config.format, FORMATS, "corpus.format")
     return FORMATS[config.format]
+
+
+def revision_of(config: CorpusConfig) -> int:
+    """Of the format's reader: see `PublishedFormat.revision`."""
+    format = find_format(config)
+    return format.revision if isinstance(format, PublishedFormat) else 1
 
 
 def read_split(config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from exadec.corpus.readers.published import Table, locate, require_split, spaced, table_record
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.columns import find_columns
+from exadec.corpus.readers.published import locate, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table, log_skipped, read_lines
 from exadec.errors import InputError
 
 E2E_FILES = {"train": "trainset.csv", "valid": "devset.csv", "test": "testset_w_refs.csv"}
@@ -48,19 +49,22 @@ def read_e2e(folder: Path, split: str) -> Iterator[Record]:
 def _e2e_rows(path: Path) -> Iterator[tuple[int, str, str]]:
     """(last line of the row, meaning representation, description)"""
     reader = csv.reader((line + "\n" for _, line in read_lines(path)), strict=True)
+    skipped: list[str] = []
     try:
         header = next(reader, [])
-        missing = [name for name in ("mr", "ref") if name not in header]
-        if missing:
+        places = find_columns(header, ("mr", "ref"), {}, path)
+        if len(places) < 2:
             found = ", ".join(header) or "nothing"
             raise InputError(f"{path}:1: expected the columns mr and ref, but found {found} in the first line.")
-        meaning, reference = header.index("mr"), header.index("ref")
+        meaning, reference = places["mr"], places["ref"]
         for row in filter(None, reader):
             if len(row) != len(header):
                 raise InputError(f"{path}:{reader.line_num}: expected {len(header)} columns, but found {len(row)}.")
-            if not row[reference].strip():
-                raise InputError(f"{path}:{reader.line_num}: the description is empty.")
-            yield reader.line_num, spaced(row[meaning]), spaced(row[reference])
+            if row[meaning].strip() and row[reference].strip():
+                yield reader.line_num, spaced(row[meaning]), spaced(row[reference])
+            else:
+                skipped.append(f"{path}:{reader.line_num}")
+        log_skipped(skipped)
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num}: {error}.") from None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.corpus.readers.published import read_elements, require_split, spaced
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.record import Record, log_skipped, read_lines
 from exadec.corpus.segment import WordSegmenter
 from exadec.errors import InputError
 
@@ -63,26 +63,30 @@ def read_nyt(folder: Path, split: str, development: int = NYT_DEVELOPMENT, seed:
         yield from _read_nyt_test(folder)
         return
     # Only document numbers are kept between the two passes. Sorting makes the draw independent of the folder's layout.
-    uids = sorted(document.uid for document in _read_documents(folder, "train"))
+    uids = sorted(document.uid for document in _read_documents(folder, "train", []))
     if len(uids) <= development:
         raise InputError(
             f"{folder}: {development:,} training documents must be drawn for development, "
             f"but there are only {len(uids):,} documents with an abstract from before 2007."
         )
     drawn = set(random.Random(seed).sample(uids, development))
-    for document in _read_documents(folder, "train"):
+    skipped: list[str] = []
+    for document in _read_documents(folder, "train", skipped):
         if (document.uid in drawn) == (split == "valid"):
             yield document.to_record()
+    log_skipped(skipped)
 
 
 def _read_nyt_test(folder: Path) -> Iterator[Record]:
     words = WordSegmenter(pretokenized=False, lower_case=False)
     count = used = 0
-    for document in _read_documents(folder, "test"):
+    skipped: list[str] = []
+    for document in _read_documents(folder, "test", skipped):
         count += 1
         if len(words.segment(document.summary)) > NYT_SUMMARY_OVER:
             used += 1
             yield document.to_record()
+    log_skipped(skipped)
     logger.info(
         "%s: %d test documents (Table 1: 9,706), of which %d have summaries over %d tokens and are used (text: 3,452).",
         folder,
@@ -100,8 +104,11 @@ def _nyt_part(split: str) -> str:
     return "test" if split == "test" else "train"
 
 
-def _read_documents(folder: Path, part: str) -> Iterator[NytDocument]:
-    """The documents of `train` (development included) or `test` that have an article and an abstract."""
+def _read_documents(folder: Path, part: str, skipped: list[str]) -> Iterator[NytDocument]:
+    """The documents of `train` (development included) or `test` that have an article and an abstract.
+
+    The files of those that lack one of them are added to `skipped`.
+    """
     first = f"{NYT_YEARS[0]}0101"
     listing = folder / f"{part}.ids"
     listed = {line.strip() for _, line in read_lines(listing)} if listing.is_file() else None
@@ -110,8 +117,11 @@ def _read_documents(folder: Path, part: str) -> Iterator[NytDocument]:
         in_part = (
             document.published >= NYT_TEST_SINCE if part == "test" else first <= document.published < NYT_TEST_SINCE
         )
-        if in_part and document.article and document.summary and (listed is None or document.uid in listed):
-            yield document
+        if in_part and (listed is None or document.uid in listed):
+            if document.article and document.summary:
+                yield document
+            else:
+                skipped.append(str(path))
 
 
 def _walk_nyt(folder: Path, part: str) -> Iterator[Path]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, linearize, read_lines
+from exadec.corpus.record import SPLITS, Record, Table, linearize, log_skipped, read_lines
 from exadec.errors import ConfigError, InputError
 
-Table = tuple[tuple[str, str], ...]
+_ENTITY = "<!ENTITY"
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class PublishedFormat:
     """(folder, split) -> the files that the split is read from."""
     records: Callable[[Path, str], Iterator[Record]]
     """(folder, split) -> the records of the split."""
+    revision: int = 1
+    """Increased whenever the same files give other records, so that a corpus is prepared again."""
 
     def inputs(self, config: CorpusConfig) -> dict[str, Path]:
         """All files of the three splits, by path in the folder. The error for a missing file names it."""
@@ -70,7 +72,18 @@ def locate(folder: Path, name: str) -> Path:
 
 
 def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, line of `first`, line of `second`). Files of different length and empty lines are errors."""
+    """`align` without the pairs of which one line is empty: these are counted and logged."""
+    skipped = []
+    for number, text, other in align(first, second):
+        empty = [f"{path}:{number}" for path, content in ((first, text), (second, other)) if not content.strip()]
+        skipped += empty[:1]
+        if not empty:
+            yield number, text, other
+    log_skipped(skipped)
+
+
+def align(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
+    """(line number, line of `first`, line of `second`). Files of different length are errors."""
     lines, others = read_lines(first), read_lines(second)
     number = 0
     for number, text in lines:
@@ -79,9 +92,6 @@ def read_aligned(first: Path, second: Path) -> Iterator[tuple[int, str, str]]:
             count = number + sum(1 for _ in lines)
             _refuse_lengths(first, count, second, number - 1)
         else:
-            for path, content in ((first, text), (second, other[1])):
-                if not content.strip():
-                    raise InputError(f"{path}:{number}: the line is empty.")
             yield number, text, other[1]
     surplus = sum(1 for _ in others)
     if surplus:
@@ -98,10 +108,16 @@ def _refuse_lengths(longer: Path, count: int, shorter: Path, short_count: int) -
 
 
 def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Element]]:
-    """(line of the end tag, element) for each element with this tag in an XML file, which is never all in memory."""
+    """(line of the end tag, element) for each element with this tag in an XML file, which is never all in memory.
+
+    A file that declares entities is refused, so that none can expand without limit or name another file. The parser
+    itself reads no external DTD.
+    """
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
     try:
         for number, line in read_lines(path):
+            if _ENTITY in line:  # whole: a line end cannot divide it
+                raise InputError(f"{path}:{number}: declares an XML entity; for safety, exadec reads no such file.")
             parser.feed(line + "\n")
             for event in parser.read_events():
                 element = event[-1]

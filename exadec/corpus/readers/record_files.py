@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Lines, Record, read_chunks, read_records
+from exadec.corpus.record import SPLITS, Lines, Reading, Record, read_chunks, read_records
 from exadec.errors import ConfigError, InputError
 
 
@@ -18,10 +18,14 @@ class RecordFiles:
         return {split: _named_file(config, split) for split in SPLITS}
 
     def read(self, config: CorpusConfig, split: str) -> Iterator[Record]:
-        return read_records(_named_file(config, split))
+        return read_records(_named_file(config, split), _reading(config))
 
     def chunks(self, config: CorpusConfig, split: str) -> Iterator[Lines | list[Record]]:
-        return read_chunks(_named_file(config, split))
+        return read_chunks(_named_file(config, split), reading=_reading(config))
+
+
+def _reading(config: CorpusConfig) -> Reading:
+    return Reading(skip_empty=True, columns=config.columns)
 
 
 def _named_file(config: CorpusConfig, split: str) -> Path:

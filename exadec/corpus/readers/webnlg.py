@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from exadec.corpus.readers.published import Table, read_elements, require_split, spaced, table_record
-from exadec.corpus.record import Record
+from exadec.corpus.readers.published import read_elements, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table, log_skipped
 from exadec.errors import InputError
 
 
@@ -32,42 +32,47 @@ def read_webnlg(folder: Path, split: str) -> Iterator[Record]:
 
     For training, every text is a record. For development and test, the texts of an entry are its references.
     """
+    skipped: list[str] = []
     for path in webnlg_files(folder, split):
         count = 0
         for count, (number, entry) in enumerate(read_elements(path, "entry"), start=1):
             where = f"{path}:{number}"
             table = _parse_triples(entry, where)
             # Release 3 has Russian texts as well as English ones.
-            texts = [spaced("".join(lex.itertext())) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
-            texts = [text for text in texts if text]
+            texts = [_text_of(lex) for lex in entry.findall("lex") if lex.get("lang", "en") == "en"]
             if not texts:
                 raise InputError(f"{where}: entry {entry.get('eid')!r} has no text (`lex`).")
+            skipped += [where] * texts.count("")
+            texts = [text for text in texts if text]
             uid = f"{path.stem}/{entry.get('eid', count)}"
             if split == "train":
                 for position, text in enumerate(texts, start=1):
                     yield table_record(f"{uid}/{position}", table, text)
-            else:
+            elif texts:
                 yield table_record(uid, table, texts[0], tuple(texts))
         if count == 0:
             raise InputError(f"{path}: the file holds no entries.")
+    log_skipped(skipped)
+
+
+def _text_of(lex: ElementTree.Element) -> str:
+    """The text alone: enriched releases (1.5) have it in `text`, beside templates, sorted triples and references."""
+    text = lex.find("text")
+    return spaced("".join((lex if text is None else text).itertext()))
 
 
 def _parse_triples(entry: ElementTree.Element, where: str) -> Table:
-    """(property, object) pairs; ("subject", name) comes before the first triple about each new subject."""
-    pairs: list[tuple[str, str]] = []
-    previous = None
+    """(subject, property, object) triples."""
+    triples = []
     for triple in entry.findall("./modifiedtripleset/mtriple"):
         parts = [part.strip() for part in (triple.text or "").split(" | ")]
         if len(parts) != 3 or not all(parts):
             raise InputError(f"{where}: expected subject | property | object, but found {triple.text!r}.")
         subject, attribute, value = parts
-        if subject != previous:
-            pairs.append(("subject", _entity(subject)))
-            previous = subject
-        pairs.append((attribute, _entity(value)))
-    if not pairs:
+        triples.append((_entity(subject), attribute, _entity(value)))
+    if not triples:
         raise InputError(f"{where}: entry {entry.get('eid')!r} has no triples (`modifiedtripleset`).")
-    return tuple(pairs)
+    return tuple(triples)
 
 
 def _entity(name: str) -> str:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from exadec.corpus.readers.published import Table, locate, read_aligned, require_split, spaced, table_record
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.readers.published import align, locate, read_aligned, require_split, spaced, table_record
+from exadec.corpus.record import Record, Table, log_skipped, read_lines
 from exadec.errors import InputError
 
 NONE = "<none>"
@@ -40,7 +40,8 @@ def _first_sentences(box: Path, numbers: Path, sentences: Path) -> Iterator[tupl
     """(line number, table, first sentence): `.nb` says how many lines of `.sent` belong to each table."""
     texts = read_lines(sentences)
     expected = found = 0
-    for number, line, announced in read_aligned(box, numbers):
+    skipped = []
+    for number, line, announced in align(box, numbers):
         if not announced.strip().isdecimal() or int(announced) < 1:
             rule = "expected a number of sentences of at least 1"
             raise InputError(f"{numbers}:{number}: {rule}, but found {announced.strip()!r}.")
@@ -50,9 +51,13 @@ def _first_sentences(box: Path, numbers: Path, sentences: Path) -> Iterator[tupl
         if found < expected:
             message = f"{expected} sentences are announced up to here, but {sentences.name} has only {found}."
             raise InputError(f"{numbers}:{number}: {message}")
-        if not own[0].strip():
-            raise InputError(f"{sentences}:{found - len(own) + 1}: the line is empty.")
-        yield number, line, own[0]
+        if not line.strip():
+            skipped.append(f"{box}:{number}")
+        elif not own[0].strip():
+            skipped.append(f"{sentences}:{found - len(own) + 1}")
+        else:
+            yield number, line, own[0]
+    log_skipped(skipped)
     surplus = sum(1 for _ in texts)
     if surplus:
         message = f"{numbers.name} announces {expected} sentences, but {sentences.name} has {expected + surplus}."

@@ -37,6 +37,21 @@ def test_e2e_rows_of_one_meaning_are_references(tmp_path: Path, split: str, name
     assert elm.references == (elm.target,) == ("Elm is rated 5.",)
 
 
+def test_empty_descriptions_are_skipped_and_other_columns_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = "fixed,MR,Ref\n0,name[A],x\n1,name[A],\n0, ,y\n1,name[B],z\n0,name[C],\n"
+    with caplog.at_level("INFO"):
+        for name, split in (("trainset.csv", "train"), ("devset.csv", "valid")):
+            write(tmp_path / name, rows)
+            assert [record.target for record in read_e2e(tmp_path, split)] == ["x", "z"]
+    path = tmp_path / "trainset.csv"
+    assert [record.getMessage() for record in caplog.records][:2] == [
+        f"{path}: ignored columns: fixed.",
+        f"3 empty texts were skipped: {path}:3, {path}:4, {path}:6.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -44,7 +59,6 @@ def test_e2e_rows_of_one_meaning_are_references(tmp_path: Path, split: str, name
         ("", "trainset.csv:1: expected the columns mr and ref, but found nothing"),
         ("mr,ref\n", "trainset.csv: the file holds no records"),
         ("mr,ref\nname[A],x\nname[B]\n", "trainset.csv:3: expected 2 columns, but found 1"),
-        ("mr,ref\nname[A],x\nname[B],\n", "trainset.csv:3: the description is empty"),
         ("mr,ref\nname[A],x\nname(B),y\n", r"trainset.csv:3: expected attribute\[value\], but found 'name\(B\)'"),
         ('mr,ref\n"name[A], area[B",y\n', r"trainset.csv:2: expected attribute\[value\], but found 'area\[B'"),
         ("mr,ref\nname[],y\n", "trainset.csv:2: the meaning representation is empty"),

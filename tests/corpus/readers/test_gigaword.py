@@ -44,13 +44,20 @@ def test_gigaword_reads_compressed_files(tmp_path: Path) -> None:
     assert "damaged or truncated" in refusal(read_gigaword, tmp_path)
 
 
+def test_pairs_with_an_empty_line_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    articles = write(tmp_path / "train.article.txt", "a\n \nc\nd\n\n")
+    titles = write(tmp_path / "train.title.txt", "w\nx\n\nz\n\n")
+    records = list(read_gigaword(tmp_path, "train"))
+    assert [(record.uid, record.target) for record in records] == [("0", "w"), ("3", "z")]
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message == f"3 empty texts were skipped: {articles}:2, {titles}:3, {articles}:5."
+
+
 @pytest.mark.parametrize(
     ("articles", "titles", "message"),
     [
         ("a\nb\nc\nd\n", "x\ny\n", "train.article.txt:3: .*train.title.txt has no such line: .*4 lines, but .* has 2"),
         ("a\n", "x\ny\nz\n", "train.title.txt:2: .*train.article.txt has no such line: .*3 lines, but .* has 1"),
-        ("a\n \nc\n", "x\ny\nz\n", "train.article.txt:2: the line is empty"),
-        ("a\nb\n", "x\n\n", "train.title.txt:2: the line is empty"),
         (b"a\nb \xe9t\xe9\n", "x\ny\n", r"train.article.txt:2: not valid UTF-8 \(byte 3"),
         ("a\nb\n", b"x\n\xff\n", "train.title.txt:2: not valid UTF-8"),
         ("", "", "train.article.txt: the file holds no lines"),

@@ -52,6 +52,14 @@ def nyt(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_documents_without_an_article_or_an_abstract_are_counted(nyt: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        list(read_nyt(nyt, "train", development=3))
+    (message,) = [record.getMessage() for record in caplog.records]
+    places = [nyt / "2006" / "12" / "31" / name for name in ("21.xml", "22.xml")]
+    assert message == f"2 empty texts were skipped: {places[0]}, {places[1]}."
+
+
 def uids(records: Iterator[Record]) -> list[int]:
     return [int(record.uid) for record in records]
 

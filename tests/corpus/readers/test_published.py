@@ -1,6 +1,7 @@
 """Published data sets: streamed, prepared, hashed, and refused with the name of what is missing."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_gigaword_is_prepared_and_prepared_again_when_a_file_changes(tmp_path: P
     assert corpus.text(corpus.sources("train")[0]) == "unk said # people"
     write_gigaword(tmp_path / "giga", ["changed", "a second one"])
     assert prepare(gigaword(tmp_path)).hash != corpus.hash
+
+
+def test_a_corpus_is_prepared_again_by_a_revised_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_gigaword(tmp_path / "giga", ["one", "two"])
+    corpus = prepare(gigaword(tmp_path))
+    assert "reader" not in corpus.manifest  # so that corpora made before there were revisions are as fresh as this one
+    monkeypatch.setitem(FORMATS, "gigaword", replace(FORMATS["gigaword"], revision=2))
+    revised = prepare(gigaword(tmp_path))
+    assert revised.hash != corpus.hash
+    assert prepare(gigaword(tmp_path)).hash == revised.hash
 
 
 def test_missing_and_misaligned_files_leave_nothing_behind(tmp_path: Path) -> None:
@@ -109,6 +120,47 @@ def test_readers_stream(tmp_path: Path) -> None:
         assert next(records)
         with pytest.raises(InputError):
             list(records)
+
+
+ENTITIES = {
+    "bomb": '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY x "&b;&b;&b;&b;">',
+    "long": f'<!ENTITY x "{"ha" * 1000}">',
+    "external": '<!ENTITY x SYSTEM "file://{secret}">',
+    "public": '<!ENTITY x PUBLIC "-//X" "file://{secret}">',
+    "parameter": '<!ENTITY % p SYSTEM "file://{secret}"> %p;',
+    "parameter that declares": """<!ENTITY % p "&#60;!ENTITY x 'ha'>"> %p;""",
+    "on two lines": '<!ENTITY\nx "ha">',
+}
+HOSTS = {
+    "webnlg": ("train/a.xml", WEBNLG.replace("</oops>", "</benchmark>").replace("a b c.", "a &x; c.")),
+    "nyt": ("2003/01/01/1.xml", "<nitf><head><pubdata date.publication='20030101'/></head><body>&x;</body></nitf>\n"),
+}
+
+
+@pytest.mark.parametrize("format", HOSTS)
+@pytest.mark.parametrize("kind", ENTITIES)
+def test_xml_that_declares_entities_is_refused(tmp_path: Path, format: str, kind: str) -> None:
+    secret = write(tmp_path / "secret.txt", "SECRET")
+    name, content = HOSTS[format]
+    root = content[1:].partition(">")[0]
+    declared = ENTITIES[kind].replace("{secret}", str(secret))
+    write(tmp_path / name, f"<!DOCTYPE {root} [\n{declared}\n]>\n{content}")
+    assert f"{name}:2: declares an XML entity" in refusal(READERS[format], tmp_path)
+
+
+@pytest.mark.parametrize("format", HOSTS)
+def test_an_external_dtd_is_not_read(tmp_path: Path, format: str) -> None:
+    """What it declares stays unknown, so that a reference to it is an error, and its text does not come in."""
+    dtd = write(tmp_path / "some.dtd", '<!ENTITY x "SECRET">\n')
+    name, content = HOSTS[format]
+    root = content[1:].partition(">")[0]
+    write(tmp_path / name, f'<!DOCTYPE {root} SYSTEM "file://{dtd}">\n{content}')
+    message = refusal(READERS[format], tmp_path)
+    assert "not well-formed XML (undefined entity" in message
+    assert "SECRET" not in message
+    write(tmp_path / "train" / "a.xml", (tmp_path / name).read_text("utf-8").replace("&x;", "&amp; &#65;"))
+    if format == "webnlg":
+        assert next(read_webnlg(tmp_path, "train")).target == "a & A c."
 
 
 @pytest.mark.parametrize("format", READERS)

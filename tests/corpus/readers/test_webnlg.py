@@ -28,21 +28,42 @@ ENTRIES = """<?xml version="1.0" encoding="utf-8"?>
 
 
 TRIPLES = (
-    ("subject", "Oak Airport"),
-    ("cityServed", "Oak, Elm"),
-    ("runwayLength", "2776.0"),
-    ("subject", "Elm"),
-    ("leaderName", "Ada Ash"),
+    ("Oak Airport", "cityServed", "Oak, Elm"),
+    ("Oak Airport", "runwayLength", "2776.0"),
+    ("Elm", "leaderName", "Ada Ash"),
 )
+SOURCE = "subject : Oak Airport | cityServed : Oak, Elm | runwayLength : 2776.0 | subject : Elm | leaderName : Ada Ash"
 
 
 def test_webnlg_texts_are_training_records(tmp_path: Path) -> None:
     write(tmp_path / "train" / "3triples" / "Airport.xml", ENTRIES)
     records = list(read_webnlg(tmp_path, "train"))
     assert [record.table for record in records] == [TRIPLES, TRIPLES]
+    assert records[0].source == SOURCE
     assert [record.target for record in records] == ["Oak Airport serves Oak, Elm & more.", "Ada Ash leads Elm."]
     assert [record.uid for record in records] == ["Airport/Id1/1", "Airport/Id1/2"]
     assert records[0].references == ()
+
+
+ENRICHED = """<lex comment="good" lid="Id1">
+  <sortedtripleset>
+    <sentence ID="1"><striple>Oak_Airport | cityServed | "Oak, Elm"</striple></sentence>
+  </sortedtripleset>
+  <references><reference entity="Oak_Airport" number="1" tag="AGENT-1" type="name">Oak Airport</reference></references>
+  <text>Oak Airport
+  serves Oak, Elm &amp; more.</text>
+  <template>AGENT-1 serves PATIENT-1 &amp; more .</template>
+  <lexicalization>AGENT-1 VP[tense=present] serve PATIENT-1 &amp; more .</lexicalization>
+</lex>"""
+
+
+def test_the_text_of_an_enriched_release_is_taken_without_its_markup(tmp_path: Path) -> None:
+    plain = '<lex comment="good" lid="Id1">Oak Airport serves Oak, Elm &amp; more.</lex>'
+    assert plain in ENTRIES
+    write(tmp_path / "train" / "a.xml", ENTRIES.replace(plain, ENRICHED))
+    write(tmp_path / "dev" / "a.xml", ENTRIES)
+    enriched = [record.target for record in read_webnlg(tmp_path, "train")]
+    assert enriched == list(next(read_webnlg(tmp_path, "valid")).references)
 
 
 @pytest.mark.parametrize(("split", "home"), [("valid", "dev"), ("valid", "valid"), ("test", "test")])
@@ -53,6 +74,15 @@ def test_webnlg_texts_of_an_entry_are_references(tmp_path: Path, split: str, hom
     (record,) = read_webnlg(tmp_path, split)
     assert record.references == ("Oak Airport serves Oak, Elm & more.", "Ada Ash leads Elm.")
     assert record.target == record.references[0]
+
+
+def test_empty_texts_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = "Oak Airport serves Oak, Elm &amp; more.", "Ada Ash leads Elm."
+    path = write(tmp_path / "train" / "a.xml", ENTRIES.replace(first, " "))
+    assert [record.target for record in read_webnlg(tmp_path, "train")] == [second]
+    assert [record.getMessage() for record in caplog.records] == [f"1 empty text was skipped: {path}:14."]
+    write(tmp_path / "dev" / "a.xml", ENTRIES.replace(first, "<text/>").replace(second, ""))
+    assert not list(read_webnlg(tmp_path, "valid"))
 
 
 @pytest.mark.parametrize(

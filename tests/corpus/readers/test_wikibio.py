@@ -50,7 +50,7 @@ def test_wikibio_original_takes_first_sentences(tmp_path: Path, home: str) -> No
         (BOX, "1\n1\n1\n", "a\nb\nc\n", "train.nb:3: .*train.nb has 3 lines, but train.box has 2"),
         (BOX, "1\nx\n", "a\nb\n", "train.nb:2: expected a number of sentences of at least 1, but found 'x'"),
         (BOX, "1\n0\n", "a\n", "train.nb:2: expected a number of sentences of at least 1, but found '0'"),
-        (BOX, "2\n1\n", "a\nb\n \n", "train.sent:3: the line is empty"),
+        (BOX, "1\n\n", "a\nb\n", "train.nb:2: expected a number of sentences of at least 1, but found ''"),
         (BOX + "name_1:a\tname\n", "1\n1\n1\n", "a\nb\nc\n", "train.box:3: expected field:token .* found 'name'"),
         (BOX + ":a\n", "1\n1\n1\n", "a\nb\nc\n", "train.box:3: expected field:token .* found ':a'"),
         (BOX + "a:<none>\n", "1\n1\n1\n", "a\nb\nc\n", "train.box:3: no field of the table has a value"),
@@ -64,6 +64,16 @@ def test_damaged_wikibio_is_refused_by_its_line(
     write(tmp_path / "train.nb", numbers)
     write(tmp_path / "train.sent", sentences)
     assert re.search(message, refusal(read_wikibio, tmp_path))
+
+
+def test_empty_boxes_and_sentences_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    box = write(tmp_path / "train.box", "name_1:a\n\nname_1:c\nname_1:d\n")
+    write(tmp_path / "train.nb", "2\n2\n1\n1\n")
+    sentences = write(tmp_path / "train.sent", "a .\nmore .\nb .\nmore .\n \nd .\n")
+    records = list(read_wikibio(tmp_path, "train"))
+    assert [(record.uid, record.target) for record in records] == [("0", "a ."), ("3", "d .")]
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message == f"2 empty texts were skipped: {box}:2, {sentences}:5."
 
 
 def test_wikibio_summaries_must_be_as_many_as_tables(tmp_path: Path) -> None:
