@@ -15,6 +15,7 @@ ORDER = {
     # Below the data: what every part may use.
     "errors": "what a user can get wrong; the command line turns it into exit status 2",
     "files": "writing a file completely or not at all",
+    "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",
     "strict_yaml": "a mapping becomes a dataclass, or an error that names the key",
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.

@@ -5,6 +5,7 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 
 import logging
 import sys
+from io import TextIOWrapper
 
 import typer
 
@@ -41,6 +42,10 @@ for verb in (
 
 def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # Text is UTF-8 on the way in and out, whatever the locale. What cannot be written is shown as its number.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
     try:
@@ -51,4 +56,7 @@ def main() -> None:
     except (InputError, OSError) as error:
         messages.quiet = False  # with several processes, the one that fails says why
         say(f"exadec: {error}", style="red")
+        sys.exit(2)
+    except MemoryError:
+        say("exadec: there is not enough memory for this.", style="red")
         sys.exit(2)

@@ -96,10 +96,9 @@ def train(
 
 def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
     from exadec.training.checkpoint import open_run
-    from exadec.training.events import Evaluated
 
     for folder in trained:
-        best = max(event.value for event in open_run(folder).metrics() if isinstance(event, Evaluated))
+        best = max(event.value for event in open_run(folder).evaluations())
         say(f"{folder}: best {metric} on the development set {best:.2f}.")
     if len(trained) > 1:
         say("To compare them, run `exadec generate RUN --split test` for each, then:")

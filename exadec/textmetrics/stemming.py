@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from exadec.reading.content import read_text
+
 _IRREGULAR = {
     "sky": "sky",
     "skies": "sky",
@@ -116,7 +118,7 @@ def read_exceptions(folder: Path) -> dict[str, str]:
     lists = sorted(folder.glob("*.exc"))
     if not lists:
         raise ValueError(f"The folder of exception lists must hold files *.exc, but {str(folder)!r} has none.")
-    lines = (line.split() for path in lists for line in path.read_text(encoding="utf-8").splitlines())
+    lines = (line.split() for path in lists for line in read_text(path).splitlines())
     return {words[0]: words[1] for words in lines if len(words) > 1}
 
 

@@ -31,6 +31,7 @@ from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.reading.content import LARGE, read_bytes
 from exadec.search.guidance import refuse_guidance
 from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
@@ -42,7 +43,6 @@ from exadec.training.checkpoint import (
     Run,
     create_run,
     open_run,
-    read_checkpoint,
     write_checkpoint,
 )
 from exadec.training.distributed import Processes, join_processes
@@ -291,9 +291,21 @@ class Trainer:
             self._write_weights(BEST)
         self._save()
 
+    def _read_last(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """The last checkpoint, if it has all that is needed to go on."""
+        tensors, notes = self.run.read_checkpoint(LAST)
+        shapes = {"losses": self.losses.shape}
+        for name, parameter in self.model.named_parameters():
+            shapes |= {f"adam.step.{name}": torch.Size([])}
+            shapes |= {f"adam.{key}.{name}": parameter.shape for key in ("exp_avg", "exp_avg_sq")}
+        for name, shape in shapes.items():
+            if name not in tensors or tensors[name].shape != shape or not tensors[name].is_floating_point():
+                raise InputError(f"{self.run.folder / LAST}: the state of training is damaged; start the run again.")
+        return tensors, notes
+
     def restore(self) -> None:
         """Return to the last checkpoint, and drop the lines of metrics that came after it."""
-        tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
+        tensors, notes = self.processes.from_first(self._read_last)
         self.position = Position(**notes["position"])
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         for name, parameter in self.model.named_parameters():
@@ -309,7 +321,8 @@ class Trainer:
         if not self.processes.is_first:
             return
         path = self.run.folder / METRICS
-        kept = keep_until(path.read_text(encoding="utf-8"), self.position.step)
+        written = read_bytes(path, LARGE, follow=False).decode(errors="replace")
+        kept = keep_until(written, self.position.step)
         with replacing(path) as draft:
             draft.write_text(kept, encoding="utf-8")
 

@@ -65,7 +65,7 @@ def test_a_study_takes_exemplars_from_a_file(run: Path, tmp_path: Path) -> None:
     assert f"--exemplars {path}" in (tmp_path / "study" / "study.md").read_text("utf-8")
     path.write_text(" \n", "utf-8")
     assert_refused(exadec("swap", run, "--study", 5, "--exemplars", path), "there is no exemplar in this file")
-    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "No such file or directory")
+    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "no such file")
 
 
 def test_a_study_uses_the_search_settings_and_the_whole_test_set_at_most(run: Path) -> None:

@@ -10,8 +10,9 @@ from itertools import groupby
 from pathlib import Path
 
 from exadec.corpus.readers.published import Table, locate, require_split, spaced, table_record
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.record import Record
 from exadec.errors import InputError
+from exadec.reading.lines import read_lines
 
 E2E_FILES = {"train": "trainset.csv", "valid": "devset.csv", "test": "testset_w_refs.csv"}
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.corpus.readers.published import read_elements, require_split, spaced
-from exadec.corpus.record import Record, read_lines
+from exadec.corpus.record import Record
 from exadec.corpus.segment import WordSegmenter
 from exadec.errors import InputError
+from exadec.reading.lines import read_lines
 
 NYT_YEARS = (2003, 2007)
 """The first and the last year that Durrett et al. use."""

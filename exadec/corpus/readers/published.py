@@ -9,8 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, linearize, read_lines
+from exadec.corpus.record import SPLITS, Record, linearize
 from exadec.errors import ConfigError, InputError
+from exadec.reading.lines import read_lines
 
 Table = tuple[tuple[str, str], ...]
 
@@ -102,6 +103,8 @@ def read_elements(path: Path, tag: str) -> Iterator[tuple[int, ElementTree.Eleme
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("end",))
     try:
         for number, line in read_lines(path):
+            if "<!ENTITY" in line:  # a few of them can stand for gigabytes
+                raise InputError(f"{path}:{number}: the file defines entities, which this reader does not expand.")
             parser.feed(line + "\n")
             for event in parser.read_events():
                 element = event[-1]
