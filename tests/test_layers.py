@@ -68,6 +68,7 @@ OF_NO_MODULE = {
     "cli/test_cli.py": "every verb once",
     "model/backends/test_equivalence.py": "all backends compute the same",
     "test_cuda.py": "the GPU, end to end",
+    "test_damage.py": "damaged and hostile files, through every command",
     "test_docs.py": "the pages",
     "test_layers.py": "the tree",
     "test_readme.py": "the commands of the README",

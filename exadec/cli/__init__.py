@@ -4,6 +4,7 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 """
 
 import logging
+import os
 import sys
 from io import TextIOWrapper
 
@@ -42,8 +43,9 @@ for verb in (
 
 def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
+    # Text is UTF-8 on the way in and out, whatever the locale. What cannot be written is shown as its number.
+    sys.argv = [os.fsencode(argument).decode(errors="surrogateescape") for argument in sys.argv]
     for stream in (sys.stdout, sys.stderr):
-        # Text is UTF-8 on the way in and out, whatever the locale. What cannot be written is shown as its number.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])

@@ -284,13 +284,17 @@ def describe_device() -> str:
 def find_versions() -> dict[str, str]:
     """Of exadec and torch, and of the code if it is a checkout."""
     versions = {"exadec": package_version(), "torch": torch.__version__}
-    package = Path(__file__).parent
     try:
         # A file that git does not track was installed into somebody else's repository.
-        subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=package, capture_output=True, check=True)
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=package, capture_output=True, check=True, text=True
-        )
+        _git("ls-files", "--error-unmatch", __file__)
+        described = _git("describe", "--always", "--dirty")
     except (OSError, subprocess.CalledProcessError):
         return versions
-    return {**versions, "code": described.stdout.strip()}
+    return {**versions, "code": described}
+
+
+def _git(*words: str) -> str:
+    """What git says about the folder of this file."""
+    command = ["git", *words]  # as the user has it
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True, text=True)  # noqa: S603 - no word of a user
+    return done.stdout.strip()

@@ -35,7 +35,15 @@ def test_damaged_stage_is_made_again(tmp_path: Path) -> None:
     write_splits(tmp_path, TWO_RECORDS)
     config = config_for(tmp_path, segmentation="words")
     ids = prepare(config).folder / "train.source.ids.npy"
-    ids.write_bytes(ids.read_bytes()[:-4])
+    whole = ids.read_bytes()
+    for damaged in (whole[:-4], whole[:-4] + b"\1\0\0\0", bytes(len(whole))):  # also of the same size
+        ids.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"train.source.ids.npy: the file is damaged: .*; run `exadec prepare` again"
+        ):
+            Corpus(ids.parent).sources("train")
+        prepare(config)
+        assert ids.read_bytes() == whole
     assert prepare(config).text(prepare(config).sources("train")[1]) == TWO_RECORDS[1]["source"]
 
 

@@ -70,7 +70,7 @@ def read_nyt(folder: Path, split: str, development: int = NYT_DEVELOPMENT, seed:
             f"{folder}: {development:,} training documents must be drawn for development, "
             f"but there are only {len(uids):,} documents with an abstract from before 2007."
         )
-    drawn = set(random.Random(seed).sample(uids, development))
+    drawn = set(random.Random(seed).sample(uids, development))  # noqa: S311 - a draw, no secret
     for document in _read_documents(folder, "train"):
         if (document.uid in drawn) == (split == "valid"):
             yield document.to_record()
