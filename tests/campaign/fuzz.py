@@ -36,6 +36,7 @@ from exadec.experiment.plan import describe_settings
 from exadec.training.checkpoint import BEST, open_run
 from exadec.training.evaluation import read_outputs
 from support.damage import make_project, sign
+from support.forked import fork
 
 Target = Callable[[random.Random], None]
 TOKENS = (
@@ -226,7 +227,7 @@ def fuzz(name: str, seed: int = 1, cases: int = 1 << 60, seconds: float = 60, li
             make_project(Path(folder) / "project")
             shutil.rmtree(Path(folder) / "project" / "work" / "corpus")
         reading, writing = os.pipe()
-        child = os.fork()
+        child = fork()
         if child == 0:
             try:
                 found = campaign(name, Path(folder), seed, cases, seconds, limit, place)

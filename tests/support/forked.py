@@ -29,14 +29,19 @@ class Outcome:
         return self.status in (0, 2) and "Traceback" not in self.errors and "Aborted" not in self.errors
 
 
+def fork() -> int:
+    """`os.fork`, without the warning of newer versions of Python if there are threads: no child uses them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def run_forked(arguments: list[str], folder: Path, stdin: bytes = b"", seconds: int = 30) -> Outcome:
     """Run a command in a folder. One that takes longer is ended by SIGALRM."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # newer versions of Python warn of a fork if there are threads
-            child = os.fork()
+        child = fork()
         if child == 0:
             _run(arguments, folder, (given.fileno(), out.fileno(), errors.fileno()), seconds)
         _, status, usage = os.wait4(child, 0)
