@@ -58,6 +58,7 @@ def test_webnlg_texts_of_an_entry_are_references(tmp_path: Path, split: str, hom
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("<!DOCTYPE b [\n<!ENTITY a 'lol'>\n]>\n<b/>", "a.xml:2: the file defines entities"),
         (ENTRIES[:600], r"a.xml:13: not well-formed XML \(unclosed token"),
         (ENTRIES.replace("</lex>", "</text>", 1), "a.xml:11: not well-formed XML .mismatched tag"),
         (ENTRIES.replace(" | leaderName", ""), "a.xml:14: expected subject . property . object, but found 'Elm"),
