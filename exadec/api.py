@@ -20,6 +20,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
+from exadec.reading.content import require_text
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.settings import load_config
@@ -123,7 +124,11 @@ class Writer:
 
     @cached_property
     def _retriever(self) -> Retriever:
-        return Retriever(self._corpus, self.run.config.exemplars)
+        corpus, home = self._corpus, self.run.folder.resolve()
+        # What has to be built is kept beside a corpus that is the run's own. The path in a run that came from somewhere
+        # else may lead to anyone's corpus: then it is kept in the run's folder.
+        is_own = home.parent == corpus.folder.resolve().parent
+        return Retriever(corpus, self.run.config.exemplars, None if is_own else home)
 
     @cached_property
     def _training_targets(self) -> Sequences:
@@ -184,6 +189,9 @@ class Writer:
         for name, values in (("exemplars", exemplars), ("groups", groups)):
             if len(values) != len(sources):
                 raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
+        for name, texts in (("the source", sources), ("the exemplar", exemplars), ("the group", groups)):
+            for text in texts:
+                require_text(text or "", name)
         search = self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)

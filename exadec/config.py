@@ -18,7 +18,9 @@ from exadec.strict_yaml import (
     list_overrides,
     read_yaml,
     require,
+    require_between,
     require_choice,
+    require_section,
 )
 
 __all__ = [
@@ -34,6 +36,9 @@ __all__ = [
     "TrainingConfig",
     "known_keys",
 ]
+
+LARGEST_SEED = 1 << 62
+"""Every generator of random numbers takes it, and a little more"""
 
 VARIANTS = {
     "seq2seq": {"adaptive": False, "attend_exemplar": False},
@@ -120,8 +125,9 @@ class CorpusConfig:
     """Outlets of the generated wire, each with one house style."""
 
     def __post_init__(self) -> None:
-        for key in ("vocabulary_size", "max_source", "max_target", "wire_train", "wire_heldout", "wire_outlets"):
-            require(getattr(self, key) >= 1, f"corpus.{key}", "at least 1", getattr(self, key))
+        require_between(self, "corpus", ("vocabulary_size", "max_source", "max_target"), 1, 10_000_000)
+        require_between(self, "corpus", ("wire_train", "wire_heldout", "wire_outlets"), 1, 1_000_000_000)
+        require_between(self, "corpus", ("wire_seed",), 0, LARGEST_SEED)
         for name in self.columns:
             require_choice(name, RECORD_FIELDS, "a key of corpus.columns")
         if self.columns and self.format != "records":
@@ -163,7 +169,8 @@ class ExemplarConfig:
     """Seed of the policies `sample`, `random` and `shuffled`."""
 
     def __post_init__(self) -> None:
-        require(self.neighbours >= 1, "exemplars.neighbours", "at least 1", self.neighbours)
+        require_between(self, "exemplars", ("neighbours",), 1, 10_000)
+        require_between(self, "exemplars", ("seed",), 0, LARGEST_SEED)
         require(0.0 <= self.form_share <= 1.0, "exemplars.form_share", "from 0 to 1", self.form_share)
         if (self.policy == "given") != (self.given is not None):
             raise ConfigError("`exemplars.given` names the file of the policy `given`: set both or neither.")
@@ -243,9 +250,9 @@ class ModelConfig:
     """On the exemplar encoder's final state."""
 
     def __post_init__(self) -> None:
-        for key in ("hidden", "embedding", "encoder_layers", "exemplar_hidden", "exemplars_read"):
-            require(getattr(self, key) >= 1, f"model.{key}", "at least 1", getattr(self, key))
         require(self.rank is None or self.rank >= 1, "model.rank", "empty or at least 1", self.rank)
+        require_between(self, "model", ("hidden", "embedding", "exemplar_hidden", "rank"), 1, 65_536)
+        require_between(self, "model", ("encoder_layers", "exemplars_read"), 1, 1_000)
         for item in fields(self):
             if item.name.endswith(("_dropout", "_skipping")):
                 rate = getattr(self, item.name)
@@ -350,8 +357,9 @@ class TrainingConfig:
     GPU; `hopper` needs an H100 or H200 and bfloat16. `auto` picks the fastest that works."""
 
     def __post_init__(self) -> None:
-        for key in ("batch_size", "epochs", "evaluations_per_epoch", "evaluation_size", "patience"):
-            require(getattr(self, key) >= 1, f"training.{key}", "at least 1", getattr(self, key))
+        require_between(self, "training", ("batch_size", "epochs", "evaluations_per_epoch"), 1, 1_000_000)
+        require_between(self, "training", ("evaluation_size", "patience"), 1, 1_000_000_000)
+        require_between(self, "training", ("seed",), 0, LARGEST_SEED)
         for key in ("learning_rate", "annealing_rate", "annealing_epochs", "clip_norm"):
             require(getattr(self, key) > 0, f"training.{key}", "above 0", getattr(self, key))
         require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
@@ -380,10 +388,10 @@ class SearchConfig:
     """Instances searched together."""
 
     def __post_init__(self) -> None:
-        for key in ("beam_size", "max_length", "batch_size"):
-            require(getattr(self, key) >= 1, f"search.{key}", "at least 1", getattr(self, key))
-        for key in ("length_penalty", "block_ngram", "guidance"):
-            require(getattr(self, key) >= 0, f"search.{key}", "at least 0", getattr(self, key))
+        require_between(self, "search", ("beam_size", "batch_size"), 1, 10_000)
+        require_between(self, "search", ("max_length",), 1, 100_000)
+        require_between(self, "search", ("length_penalty",), 0, 10)
+        require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
 
 
 @dataclass(frozen=True)
@@ -424,14 +432,14 @@ class Config:
         if variant is not None:
             if variant not in VARIANTS:
                 raise ConfigError(f"unknown variant {variant!r}; the variants are {', '.join(VARIANTS)}.")
-            values["model"] = {**(values.get("model") or {}), **VARIANTS[variant]}
+            values["model"] = require_section(values.get("model"), "model") | VARIANTS[variant]
         return Config.from_dict(values)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Config":
         merged: dict[str, Any] = dict(values)
         for section, defaults in _preset_of(values).items():
-            merged[section] = {**defaults, **(merged.get(section) or {})}
+            merged[section] = defaults | require_section(merged.get(section), section)
         return build(Config, merged)
 
     def to_dict(self) -> dict[str, Any]:
@@ -460,7 +468,7 @@ def _preset_of(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _apply_preset(values: dict[str, Any]) -> None:
     """Put the values of the preset in place of what the sections say."""
     for section, chosen in _preset_of(values).items():
-        values[section] = {**(values.get(section) or {}), **chosen}
+        values[section] = require_section(values.get(section), section) | chosen
 
 
 def known_keys() -> list[str]:

@@ -7,6 +7,10 @@ In: nothing. Out: `InputError`, which the command line prints as one line and tu
 class InputError(ValueError):
     """The user's input is wrong: a file, a record, an option. The message is one line that says what and where."""
 
+    def __init__(self, message: str):
+        # A name in a stranger's file may hold a line break.
+        super().__init__(" ".join(message.splitlines()))
+
 
 def explain_lack_of_memory(error: BaseException) -> str | None:
     """One line about an error for lack of memory, the computer's or a GPU's; None for any other error."""

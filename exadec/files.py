@@ -67,8 +67,8 @@ def flush(path: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Be the only process that writes a file or folder, while nobody is `reading` it; otherwise an error says who is.
+def locked_for_writing(path: Path) -> Iterator[None]:
+    """Be the only process that writes a file or folder, while nobody reads it; otherwise an error says who does.
 
     The lock ends with the process, however that ends. It is a file beside `path`, and the last one who leaves removes
     it.
@@ -88,8 +88,8 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Keep others from `writing` a file or folder. Any number of processes may read at a time.
+def locked_for_reading(path: Path) -> Iterator[None]:
+    """Keep others from writing a file or folder. Any number of processes may read at a time.
 
     Where no lock can be made, as on a medium that is read-only, nobody can write either.
     """

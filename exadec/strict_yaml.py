@@ -6,34 +6,96 @@ that names the key and the nearest one that exists.
 
 import dataclasses
 import difflib
+import math
+import reprlib
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from exadec.errors import ConfigError
+from exadec.errors import ConfigError, InputError
+from exadec.reading.content import read_text, require_text
 
 Built = TypeVar("Built")
 Overrides = Sequence[str] | Mapping[str, Any]
 """Values to change: `section.key=value`, as on a command line, or `{"section.key": value}`."""
 
 
+_LONGEST = 1 << 18
+"""Bytes of the longest file of settings. It takes a second to parse."""
+_DEEPEST = 16
+"""Levels of nesting"""
+_ALIASES = 16
+"""Repetitions of an anchor (`*name`). Each may repeat others, so that a hundred can stand for gigabytes."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only: no tags, little nesting, few aliases. A date is text, like everything else that is quoted."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 - declared by the library, without `ClassVar`
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self._depth = self._aliases = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        self._aliases += isinstance(event, yaml.AliasEvent)
+        if self._aliases > _ALIASES:
+            raise yaml.YAMLError(f"more than {_ALIASES} aliases")
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError(f"a tag, {event.tag!r}, where plain values are expected")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise yaml.YAMLError(f"nested more than {_DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The sections of a YAML file."""
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such file.")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not valid UTF-8.") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())}).") from None
+        values = _parse(read_text(path, _LONGEST))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: not YAML ({error}).") from None
+    except InputError as error:
+        raise ConfigError(str(error)) from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected sections such as `model:`, but found none.")
     return values
+
+
+def _parse(text: str) -> Any:
+    loader = None
+    try:
+        loader = _Loader(text)
+        values = loader.get_single_data()
+        _refuse_odd_texts(values, _DEEPEST)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigError(" ".join(str(error).split())) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return values
+
+
+def _refuse_odd_texts(value: object, levels: int) -> None:
+    """Refuse texts that cannot be written or name a file, and values that contain themselves."""
+    if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise ValueError("a text with half a character or a NUL in it")
+    if isinstance(value, dict | list):
+        if not levels:
+            raise ValueError(f"nested more than {_DEEPEST} deep")
+        for one in [*value, *value.values()] if isinstance(value, dict) else value:
+            _refuse_odd_texts(one, levels - 1)
 
 
 def list_overrides(overrides: Overrides) -> list[str]:
@@ -54,9 +116,10 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"a setting is changed by section.key=value, but got {override!r}.")
+    require_text(override, "a setting")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = _parse(text)
+    except ConfigError:
         value = text
     section, dot, name = key.strip().partition(".")
     if not dot:
@@ -89,7 +152,30 @@ def list_keys(whole: type) -> list[str]:
 def require(condition: bool, key: str, rule: str, value: object) -> None:
     """Refuse a value that breaks a rule."""
     if not condition:
-        raise ConfigError(f"`{key}` must be {rule}, but is {value!r} instead.")
+        raise ConfigError(f"`{key}` must be {rule}, but is {_show(value)} instead.")
+
+
+def require_between(values: object, section: str, keys: Iterable[str], low: float, high: float) -> None:
+    """Refuse values of a section that are not from `low` to `high`. What is empty is not checked."""
+    for key in keys:
+        value = getattr(values, key)
+        if value is not None:
+            require(value >= low, f"{section}.{key}", f"at least {low}", value)
+            require(value <= high, f"{section}.{key}", f"at most {high}", value)
+
+
+def require_section(values: object, name: str) -> dict[str, Any]:
+    """The keys of a section, which may be empty."""
+    if not isinstance(values, Mapping | None):
+        raise ConfigError(f"`{name}` must be a section with keys below it, but is {_show(values)} instead.")
+    return dict(values or {})
+
+
+def _show(value: object) -> str:
+    """A value in a message: the beginning is enough."""
+    shown = reprlib.Repr()
+    shown.maxstring = shown.maxother = 200
+    return shown.repr(value)
 
 
 def require_choice(value: object, choices: Collection[str], key: str) -> None:
@@ -103,11 +189,9 @@ def _build(cls: Any, values: Mapping[str, Any], prefix: str, whole: Any) -> Any:
     for key, value in values.items():
         name = f"{prefix}{key}"
         if key not in hints:
-            raise ConfigError(f"unknown key `{name}`{_suggestion(name, whole)}")
+            raise ConfigError(f"unknown key `{name[:80]}`{_suggestion(name[:80], whole)}")
         if is_dataclass(hints[key]):
-            if not isinstance(value, Mapping | None):
-                raise ConfigError(f"`{name}` must be a section with keys below it, but is {value!r} instead.")
-            arguments[key] = _build(hints[key], value or {}, f"{name}.", whole)
+            arguments[key] = _build(hints[key], require_section(value, name), f"{name}.", whole)
         else:
             arguments[key] = _convert(value, hints[key], name)
     missing = [item.name for item in fields(cls) if _is_required(item) and item.name not in arguments]
@@ -144,26 +228,24 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
         (inner,) = [part for part in get_args(hint) if part is not type(None)]
         return _convert(value, inner, name)
     if is_dataclass(hint):
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"`{name}` must be a section with keys below it, but is {value!r} instead.")
-        return _build(hint, value, f"{name}.", hint)
+        return _build(hint, require_section(value, name), f"{name}.", hint)
     if origin is tuple:
         if not isinstance(value, list):
-            raise ConfigError(f"`{name}` must be a list, but is {value!r} instead.")
+            raise ConfigError(f"`{name}` must be a list, but is {_show(value)} instead.")
         return tuple(_convert(item, get_args(hint)[0], name) for item in value)
     if origin is dict:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise ConfigError(f"`{name}` must be a section of names, but is {value!r} instead.")
+            raise ConfigError(f"`{name}` must be a section of names, but is {_show(value)} instead.")
         return {key: _convert(item, get_args(hint)[1], f"{name}.{key}") for key, item in value.items()}
     if origin is Literal:
         require_choice(value, get_args(hint), name)
         return value
     if hint is float and isinstance(value, int | str) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML 1.1 reads 1e-3 as text
-        except ValueError:
-            pass
+        with suppress(ValueError, OverflowError):
+            value = float(value)  # YAML 1.1 reads 1e-3 as text
+    if isinstance(value, float) and hint is float and not math.isfinite(value):
+        raise ConfigError(f"`{name}` must be a finite number, but is {value!r} instead.")
     if type(value) is not hint:
         names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise ConfigError(f"`{name}` must be {names[hint]}, but is {value!r} instead.")
+        raise ConfigError(f"`{name}` must be {names[hint]}, but is {_show(value)} instead.")
     return value

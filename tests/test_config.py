@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
+from exadec.errors import InputError
 from exadec.strict_yaml import apply_override, list_overrides
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
@@ -218,7 +219,8 @@ def test_only_seq2seq_reads_no_exemplars() -> None:
     assert [name for name in VARIANTS if not ModelConfig(**VARIANTS[name]).reads_exemplars] == ["seq2seq"]
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.lists(st.text())
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS | st.lists(TEXTS)
 
 
 @given(VALUES)
@@ -232,3 +234,66 @@ def test_a_mapping_of_overrides_keeps_every_value(value: object) -> None:
 def test_overrides_may_be_paths_or_a_single_text() -> None:
     assert list_overrides({"folder": Path("a") / "b", "training.epochs": 2}) == ["folder=a/b", "training.epochs=2"]
     assert list_overrides("training.epochs=2") == list_overrides(["training.epochs=2"]) == ["training.epochs=2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("folder: x\ntraining: {seed: -1}", "`training.seed` must be at least 0, but is -1"),
+        ("folder: x\nexemplars: {seed: -1}", "`exemplars.seed` must be at least 0"),
+        ("folder: x\ncorpus: {wire_seed: -1}", "`corpus.wire_seed` must be at least 0"),
+        (f"folder: x\ntraining: {{seed: {1 << 70}}}", "`training.seed` must be at most"),
+        ("folder: x\nsearch: {length_penalty: .inf}", "`search.length_penalty` must be a finite number, but is inf"),
+        ("folder: x\nsearch: {length_penalty: 1e5}", "`search.length_penalty` must be at most 10"),
+        ("folder: x\nsearch: {guidance: .nan}", "`search.guidance` must be a finite number, but is nan"),
+        (f"folder: x\ntraining: {{learning_rate: {'9' * 400}}}", "`training.learning_rate` must be a number"),
+        ("folder: x\nmodel: {hidden: 1000000}", "`model.hidden` must be at most 65536"),
+        ("folder: x\npreset: [a]", r"`preset` must be one of paper, released, exadec, but is \['a'\]"),
+        ("folder: x\npreset: released\nmodel: 5", "`model` must be a section with keys below it, but is 5"),
+        ("folder: x\nmodel: 5", "`model` must be a section"),
+        ("folder: [x]", r"`folder` must be text, but is \['x'\]"),
+        ('folder: "a\\0b"', "half a character or a NUL"),
+        ('folder: "a\\ud800"', "half a character or a NUL"),
+        (f"folder: {'9' * 5000}", "not YAML"),
+        ("folder: !!python/object/apply:os.system [ls]", "a tag, .*, where plain values are expected"),
+        ("folder: !!int x", "a tag"),
+        ("folder: &a [*a]", "nested more than 16 deep"),
+        (f"folder: {'[' * 100}", "nested more than 16 deep"),
+        (f"folder: {'{a: ' * 5000}", "nested more than 16 deep"),
+        (f"a: &a 1\nfolder: [{', '.join(['*a'] * 17)}]", "more than 16 aliases"),
+        (f"folder: x\n{'k' * 1000}: 1", "unknown key `k{80}`"),
+        (f"folder: x\n#{' ' * (1 << 18)}", "larger than 262,144 bytes"),
+    ],
+)
+def test_no_text_of_settings_is_fatal(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=message) as caught:
+        Config.load(path, variant="adadec")
+    assert len(str(caught.value)) < 600
+    assert "\n" not in str(caught.value)
+
+
+def test_aliases_do_not_multiply(tmp_path: Path) -> None:
+    """360 bytes that stand for gigabytes, also through `<<`."""
+    path = tmp_path / "bomb.yaml"
+    for template, last in (("[{}]", "model: *a9"), ("{{<<: [{}]}}", "model: {<<: *a9}")):
+        levels = [f"a{n}: &a{n} " + template.format(", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 10)]
+        path.write_text("\n".join(["a0: &a0 {x: 1}", *levels, last]), "utf-8")
+        with pytest.raises(ConfigError, match=r"bomb.yaml: not YAML \(more than 16 aliases\)"):
+            Config.load(path)
+
+
+def test_a_few_aliases_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("folder: &a x\ncorpus: {train: *a, valid: *a}\n", "utf-8")
+    assert Config.load(path).corpus.valid == "x"
+
+
+@pytest.mark.parametrize("folder", ["2024-13-01", "2024-12-01", "2024-12-01 10:00:00", "!!x", "[", "*a"])
+def test_an_override_that_looks_like_something_else_is_text(tmp_path: Path, folder: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("folder: x\n", "utf-8")
+    assert Config.load(path, [f"folder={folder}"]).folder == folder
+    with pytest.raises(InputError, match="a setting is not valid UTF-8"):
+        Config.load(path, ["folder=\udce9"])

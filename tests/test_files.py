@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exadec.errors import InputError
-from exadec.files import reading, replacing, writing
+from exadec.files import locked_for_reading, locked_for_writing, replacing
 
 
 def test_new_content_takes_the_place_of_the_old(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from exadec import files
-with getattr(files, sys.argv[1])(Path(sys.argv[2])):
+with getattr(files, f"locked_for_{sys.argv[1]}")(Path(sys.argv[2])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -83,10 +83,10 @@ def held_by_another(how: str, path: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize(
     ("theirs", "ours", "message"),
     [
-        ("writing", writing, "has been writing it since 20"),
-        ("writing", reading, "has been writing it since 20"),
-        ("reading", writing, "has been reading it since 20"),
-        ("reading", reading, None),
+        ("writing", locked_for_writing, "has been writing it since 20"),
+        ("writing", locked_for_reading, "has been writing it since 20"),
+        ("reading", locked_for_writing, "has been reading it since 20"),
+        ("reading", locked_for_reading, None),
     ],
 )
 def test_second_process_is_refused_until_the_first_is_dead(
@@ -103,7 +103,7 @@ def test_second_process_is_refused_until_the_first_is_dead(
                 pass
         process.kill()  # as SIGKILL, which leaves the lock's file behind
         process.wait()
-        with writing(folder):
+        with locked_for_writing(folder):
             pass
     assert list(tmp_path.iterdir()) == []
 
@@ -112,15 +112,15 @@ def test_all_names_of_a_folder_have_one_lock(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     with (
-        writing(tmp_path / "folder"),
+        locked_for_writing(tmp_path / "folder"),
         pytest.raises(InputError, match=f"process {os.getpid()} on"),
-        writing(tmp_path / "link"),
+        locked_for_writing(tmp_path / "link"),
     ):
         pass
 
 
 def test_readers_lock_nothing_where_nobody_can_write(tmp_path: Path) -> None:
-    with reading(tmp_path / "absent" / "folder"):
+    with locked_for_reading(tmp_path / "absent" / "folder"):
         assert list(tmp_path.iterdir()) == []
 
 
@@ -130,11 +130,11 @@ def test_many_processes_never_write_at_the_same_time(tmp_path: Path) -> None:
 import sys, time, os
 from pathlib import Path
 from exadec.errors import InputError
-from exadec.files import writing
+from exadec.files import locked_for_writing
 folder, end, taken = Path(sys.argv[1]), time.monotonic() + 1, 0
 while time.monotonic() < end:
     try:
-        with writing(folder / "lock"):
+        with locked_for_writing(folder / "lock"):
             os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))
             taken += 1
             os.unlink(folder / "inside")

@@ -15,6 +15,7 @@ ORDER = {
     # Below the data: what every part may use.
     "errors": "what a user can get wrong; the command line turns it into exit status 2",
     "files": "writing a file completely or not at all",
+    "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",
     "strict_yaml": "a mapping becomes a dataclass, or an error that names the key",
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
@@ -66,6 +67,7 @@ OF_NO_MODULE = {
     "cli/test_cli.py": "every verb once",
     "model/backends/test_equivalence.py": "all backends compute the same",
     "test_cuda.py": "the GPU, end to end",
+    "test_damage.py": "damaged and hostile files, through every command",
     "test_docs.py": "the pages",
     "test_layers.py": "the tree",
     "test_readme.py": "the commands of the README",

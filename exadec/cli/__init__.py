@@ -4,10 +4,12 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 """
 
 import logging
+import os
 import re
 import signal
 import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -67,6 +69,11 @@ def _with_options(message: str) -> str:
 
 def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
+    # Text is UTF-8 on the way in and out, whatever the locale. What cannot be written is shown as its number.
+    sys.argv = [os.fsencode(argument).decode(errors="surrogateescape") for argument in sys.argv]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
     signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))  # ends as with Ctrl-C

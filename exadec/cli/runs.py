@@ -121,11 +121,9 @@ def _both(first: Callable[..., None], second: Callable[..., None]) -> Callable[.
 
 def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
     from exadec.training.checkpoint import open_run
-    from exadec.training.events import Evaluated
 
     for folder in trained:
-        evaluations = [event for event in open_run(folder).metrics() if isinstance(event, Evaluated)]
-        best = max(evaluations, key=lambda event: event.value)
+        best = max(open_run(folder).evaluations(), key=lambda event: event.value)
         sample = f" ({best.sample} instances)" if best.sample else ""
         say(f"{folder}: best {metric} on the development set {best.value:.2f}{sample}.")
     if len(trained) > 1:

@@ -3,12 +3,13 @@
 In: plain lines, records, or the outputs of a run. Out: texts, references, sources, exemplars: as many of each.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from exadec.corpus.record import Reading, Record, Table, is_text_file, read_lines, read_records
+from exadec.corpus.record import Reading, Record, Table, is_text_file, read_records
 from exadec.errors import InputError
+from exadec.reading.content import parse_json
+from exadec.reading.lines import read_lines
 
 
 def read_texts(path: Path) -> list[str]:
@@ -74,9 +75,9 @@ def _read_field(path: Path, field: str) -> list[str | None]:
     values = []
     for number, line in read_lines(path):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            raise InputError(f"{path}:{number}: not JSON; give plain lines, or .jsonl with {field!r}.") from None
+            row = parse_json(line, f"{path}:{number}")
+        except InputError as error:
+            raise InputError(f"{str(error).removesuffix('.')}; give plain lines, or .jsonl with {field!r}.") from None
         value = row.get(field, 0) if isinstance(row, dict) else 0
         if value is not None and not isinstance(value, str):
             raise InputError(f"{path}:{number}: there is no {field!r} in this line.")

@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 
 from exadec.cli.console import DeviceName, RunFolder, SearchOverrides, messages, say
-from exadec.corpus.record import SPLITS, decode_lines
+from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
+from exadec.reading.lines import bounded_lines, decode_lines, read_lines
 from exadec.views.progress import Display
 
 
@@ -162,11 +163,7 @@ def _study(
 
 
 def _read_exemplars(path: Path) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            texts = [line.strip() for _, line in decode_lines(file, str(path)) if line.strip()]
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}.") from None
+    texts = [line.strip() for _, line in read_lines(path) if line.strip()]
     if not texts:
         raise InputError(f"{path}: there is no exemplar in this file; write one per line.")
     return texts
@@ -195,9 +192,11 @@ def _generate_split(run: Path, split: str, overrides: list[str], device: str | N
 
 
 def _stdin_lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise InputError("there is nothing to read: stdin is closed.")
     if sys.stdin.isatty():
         say("Reading sources from the terminal, one per line; end with Ctrl-D.")
-    for number, line in decode_lines(sys.stdin.buffer, "<stdin>"):
+    for number, line in decode_lines(bounded_lines(sys.stdin.buffer, "<stdin>"), "<stdin>"):
         if not line.strip():
             raise InputError(f"<stdin>:{number}: the source is empty.")
         yield line

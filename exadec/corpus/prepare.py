@@ -9,27 +9,42 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from exadec.config import Config, CorpusConfig
+from exadec.config import Config, ConfigError, CorpusConfig
 from exadec.corpus.readers import find_format, read_split, revision_of
-from exadec.corpus.record import CHUNK, SPLITS, Record, announce, read_records
+from exadec.corpus.record import CHUNK, SPLITS, Record, announce, parse_record, read_records
 from exadec.corpus.scan import SIDES, Scanner, scan_chunk
-from exadec.corpus.segment import ENCODINGS, Segmenter, WordSegmenter, count_stretches
+from exadec.corpus.segment import ENCODINGS, BpeSegmenter, Segmenter, WordSegmenter, count_stretches
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile, fingerprints, positions
-from exadec.corpus.stage import hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
 from exadec.corpus.workers import Workers
 from exadec.errors import InputError
+from exadec.reading.arrays import require_offsets, require_within
+from exadec.reading.content import matches
+from exadec.reading.folder import Folder
+from exadec.strict_yaml import build
 
 FORMAT = 1
 """Increased whenever the meaning of a prepared corpus's files changes."""
 _CONTENTS = "contents"
 """Key in the manifest of a corpus that stores its words, groups and uids; older corpora do not have it."""
+
+_REMEDY = "run `exadec prepare` again"
+_CONTENTS_SHAPE = dict.fromkeys(SPLITS, dict.fromkeys(("tables", "several_references", "groups"), int))
+_SHAPE = {
+    "config": dict,
+    "inputs": {str: str},
+    "records": dict.fromkeys(SPLITS, int),
+    "vocabulary": {"size": int, "hash": str, "unknown_types": int},
+    "truncated": {str: int},
+    "pieces": {str: int},
+}
 
 logger = logging.getLogger(__name__)
 
@@ -45,16 +60,31 @@ def silent(what: str, count: int, total: int | None = None) -> None:
 
 
 class Corpus:
-    """A prepared corpus folder, opened for reading."""
+    """A prepared corpus folder, opened for reading.
+
+    Each file is checked when it is opened: that its hash is the manifest's, that there are as many numbers in it as
+    there should be, and that each number is in its range.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.manifest = read_manifest(folder)
-        self.config = CorpusConfig(**self.manifest["config"])
-        self.vocabulary = Vocabulary.open(folder / "vocabulary.json")
-        self.segmenter = open_segmenter(self.config, folder)
-        unknown = json.loads((folder / "unknown.json").read_text(encoding="utf-8"))
-        self.table = PieceTable(self.vocabulary, unknown)
+        self.manifest = read_manifest(folder, _SHAPE, _REMEDY)
+        self._files = Folder(folder, _REMEDY, self.manifest["files"])
+        inputs = {name: self.manifest[name] for name in ("config", "inputs", "reader") if name in self.manifest}
+        if self.hash != hash_value({"format": FORMAT, **inputs}):
+            raise self._files.damaged(MANIFEST, "its key is not that of its settings and inputs")
+        try:
+            self.config = build(CorpusConfig, self.manifest["config"])
+        except ConfigError as error:
+            raise self._files.damaged(MANIFEST, str(error).removesuffix(".")) from None
+        self.vocabulary = Vocabulary.open(self._files, "vocabulary.json")
+        if self.vocabulary.hash() != self.manifest["vocabulary"]["hash"]:
+            raise self._files.damaged("vocabulary.json", "it is not the vocabulary of the manifest")
+        self.segmenter = open_segmenter(self.config, self._files, self.vocabulary)
+        self.table = PieceTable(self.vocabulary, self._files.read_names("unknown.json"))
+        sizes = self.manifest["vocabulary"]["size"], self.manifest["vocabulary"]["unknown_types"]
+        if sizes != (len(self.vocabulary), len(self.table.unknown)):
+            raise self._files.damaged(MANIFEST, "its sizes are not those of the vocabulary")
 
     @property
     def hash(self) -> str:
@@ -67,41 +97,63 @@ class Corpus:
         return count
 
     def sources(self, split: str) -> Sequences:
-        return Sequences.open(self.folder, f"{split}.source")
+        return self._sequences(f"{split}.source", split, self.table.size)
 
     def targets(self, split: str) -> Sequences:
-        return Sequences.open(self.folder, f"{split}.target")
+        return self._sequences(f"{split}.target", split, self.table.size)
+
+    def _sequences(self, name: str, split: str, numbers: int) -> Sequences:
+        """A sequence of numbers below `numbers` for each record; none is empty."""
+        sequences = Sequences.open(self._files, name, self.size(split), numbers)
+        if not sequences.lengths.all():
+            raise self._files.damaged(f"{name}.offsets.npy", "a text is empty")
+        return sequences
 
     def records(self, split: str) -> Iterator[Record]:
-        return read_records(self.folder / f"{split}.jsonl")
+        """Raises at the end if there are not as many as the manifest says."""
+        with self._files.open(f"{split}.jsonl"):
+            pass  # it is what was written
+        count = 0
+        for record in read_records(self.folder / f"{split}.jsonl"):
+            count += 1
+            yield record
+        if count != self.size(split):
+            raise self._files.damaged(f"{split}.jsonl", f"it has {count} records, not {self.size(split)}")
+
+    def characters(self, split: str) -> int:
+        """An upper bound for the characters of a split's texts, and so for its words"""
+        return self._files.size(f"{split}.jsonl")
 
     def target(self, number: int) -> str:
         """The target of a training record, without reading the others."""
-        with (self.folder / "train.jsonl").open("rb") as file:
-            file.seek(self._line_starts[number])
-            target: str = json.loads(file.readline())["target"]
-        return target
+        with self._files.open("train.jsonl") as file:
+            starts = self._line_starts
+            file.seek(int(starts[number]))
+            line = file.read(int(starts[number + 1] - starts[number]))
+        return parse_record(line, f"{self.folder / 'train.jsonl'}:{number + 1}").target
 
     def words(self, split: str, side: str) -> Sequences:
         """The texts as indices into `word_list`: split at spaces, not lower-cased, not truncated."""
-        self._require_contents()
-        return Sequences.open(self.folder, f"{split}.{side}.words")
+        return self._sequences(f"{split}.{side}.words", split, self._word_count)
+
+    @cached_property
+    def _word_count(self) -> int:
+        return len(self.word_list())
 
     def word_list(self) -> list[str]:
         """All distinct words of the corpus; those of the training split come first."""
         self._require_contents()
-        words: list[str] = json.loads((self.folder / "words.json").read_bytes())
-        return words
+        return self._files.read_names("words.json")
 
     def groups(self, split: str) -> np.ndarray:
         """(N,) int64: indices into `group_names`; -1 for records without a group."""
-        return self._load(f"{split}.groups.npy")
+        most = len(self.group_names) - 1
+        return self._load(f"{split}.groups.npy", split, np.int64, lambda groups: require_within(groups, -1, most))
 
     @cached_property
     def group_names(self) -> list[str]:
         self._require_contents()
-        names: list[str] = json.loads((self.folder / "groups.json").read_bytes())
-        return names
+        return self._files.read_names("groups.json")
 
     def trained_groups(self) -> list[str]:
         """The groups of the training records."""
@@ -110,11 +162,11 @@ class Corpus:
 
     def uids(self, split: str) -> np.ndarray:
         """(N,) uint64: fingerprints of the uids."""
-        return self._load(f"{split}.uids.npy")
+        return self._load(f"{split}.uids.npy", split, np.uint64)
 
     def fingerprints(self, split: str, side: str) -> np.ndarray:
         """(N,) int64: equal if the ids are the same after lower-casing and truncation, whatever group is announced."""
-        return self._load(f"{split}.{side}.fingerprints.npy")
+        return self._load(f"{split}.{side}.fingerprints.npy", split, np.int64)
 
     def contents(self, split: str) -> dict[str, int]:
         """How many records have a table or `several_references`, and how many distinct groups there are."""
@@ -122,18 +174,34 @@ class Corpus:
         counts: dict[str, int] = self.manifest[_CONTENTS][split]
         return counts
 
-    def _load(self, name: str) -> np.ndarray:
+    def _load(
+        self, name: str, split: str, dtype: type[np.generic], check: Callable[[np.ndarray], None] | None = None
+    ) -> np.ndarray:
         self._require_contents()
-        return np.asarray(np.load(self.folder / name, mmap_mode="r"))
+        return self._files.map_array(name, dtype, (self.size(split),), check)
 
     def _require_contents(self) -> None:
         if _CONTENTS not in self.manifest:
-            raise InputError(f"{self.folder}: made by an earlier version of exadec; run `exadec prepare` again.")
+            raise InputError(f"{self.folder}: made by an earlier version of exadec; {_REMEDY}.")
+        if not matches(self.manifest[_CONTENTS], _CONTENTS_SHAPE):
+            raise self._files.damaged(MANIFEST, "it does not say what the records have")
 
     @cached_property
     def _line_starts(self) -> np.ndarray:
         """(N + 1,) int64 byte offsets in train.jsonl"""
-        return self._load("train.lines.npy")
+        self._require_contents()
+        size = self._files.size("train.jsonl")
+        check = partial(require_offsets, total=size)
+        return self._files.map_array("train.lines.npy", np.int64, (self.size("train") + 1,), check)
+
+    def verify(self) -> None:
+        """Open, and thereby check, everything that is read of a corpus."""
+        for split in SPLITS:
+            for side in SIDES:
+                self.words(split, side)
+                self.fingerprints(split, side)
+            self.sources(split), self.targets(split), self.groups(split), self.uids(split)
+        self._line_starts  # noqa: B018 - checked when it is read
 
     def text(self, ids: np.ndarray | list[int]) -> str:
         """The text of ids of this corpus."""
@@ -144,9 +212,13 @@ def corpus_folder(config: Config) -> Path:
     return Path(config.folder) / "corpus"
 
 
-def open_segmenter(config: CorpusConfig, folder: Path) -> Segmenter:
+def open_segmenter(config: CorpusConfig, folder: Folder, vocabulary: Vocabulary) -> Segmenter:
+    """The segmenter of a corpus or a run, which must have the pieces of its vocabulary."""
     if config.segmentation in ENCODINGS:
-        return ENCODINGS[config.segmentation].open(folder, config.lower_case)
+        segmenter = ENCODINGS[config.segmentation].open(folder, config.lower_case)
+        if tuple(segmenter.pieces()) != vocabulary.pieces[len(SPECIALS) :]:
+            raise folder.damaged(BpeSegmenter.FILE, "its pieces are not those of the vocabulary")
+        return segmenter
     return WordSegmenter(config.pretokenized, config.lower_case)
 
 
@@ -157,7 +229,8 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     if revision_of(config.corpus) > 1:  # otherwise left out: corpora made before revisions existed stay fresh
         facts["reader"] = revision_of(config.corpus)
     key = hash_value({"format": FORMAT, **facts})
-    if not is_fresh(folder, key) or _CONTENTS not in read_manifest(folder):
+    corpus = _open_fresh(folder, key)
+    if corpus is None:
         with rebuild(folder, key, facts) as draft, Workers() as workers:
             scanner = Scanner(draft)
             contents = {
@@ -174,7 +247,8 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
             announced = [announce(name) for name in scanner.groups] if config.corpus.group_in_source else []
             facts |= _encode_splits(config.corpus, draft, list(scanner.words), announced, workers, report)
         _say_what_was_cut(folder, facts["truncated"])
-    return Corpus(folder)
+        corpus = Corpus(folder)
+    return corpus
 
 
 def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
@@ -183,6 +257,19 @@ def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
     if cut:
         limits = "`corpus.max_source` or `corpus.max_target`"
         logger.warning("%s: some texts were longer than %s and were cut: %s.", folder, limits, cut)
+
+
+def _open_fresh(folder: Path, key: str) -> Corpus | None:
+    """The corpus of a folder; None if it has to be made again."""
+    if not is_fresh(folder, key):
+        return None
+    try:
+        corpus = Corpus(folder)
+        corpus.verify()
+    except InputError as error:
+        logger.warning("%s", error)
+        return None
+    return corpus
 
 
 def _describe(config: CorpusConfig) -> dict[str, Any]:
@@ -219,13 +306,14 @@ def _encode_splits(
     segmenter.save(folder)
     vocabulary.save(folder / "vocabulary.json")
     table = PieceTable(vocabulary)
+    draft = Folder(folder, _REMEDY)
     pieces_of = encode_words(segmenter, table, words)
     openings = encode_words(segmenter, table, announced)
     truncated: dict[str, int] = {}
     pieces: dict[str, int] = {}
     for split in SPLITS:
         for side, limit in (("source", config.max_source), ("target", config.max_target)):
-            texts, name = Sequences.open(folder, f"{split}.{side}.words"), f"{split} {side}s"
+            texts, name = Sequences.open(draft, f"{split}.{side}.words"), f"{split} {side}s"
             truncated[name] = 0
             with (
                 SequencesFile(folder, f"{split}.{side}") as file,
@@ -235,7 +323,7 @@ def _encode_splits(
                     ids, lengths = texts.expand(pieces_of, begin, end)
                     seen.append(fingerprints(*_fit(ids, lengths, limit)))
                     if announced and side == "source":
-                        groups = np.load(folder / f"{split}.groups.npy", mmap_mode="r")[begin:end]
+                        groups = draft.map_array(f"{split}.groups.npy", np.int64, (None,))[begin:end]
                         ids, lengths = _prepend(openings, groups, ids, lengths)
                     truncated[name] += int((lengths > limit).sum())
                     file.append(*_fit(ids, lengths, limit))
@@ -260,7 +348,7 @@ def _learn_pieces(
     """Source and target share one vocabulary, because they share one embedding table (section 4.1)."""
     counts = np.zeros(len(words), np.int64)
     for side in SIDES:
-        texts = Sequences.open(folder, f"train.{side}.words")
+        texts = Sequences.open(Folder(folder, _REMEDY), f"train.{side}.words")
         for begin, end in texts.blocks():
             counts += np.bincount(texts.ids[texts.offsets[begin] : texts.offsets[end]], minlength=len(words))
     known = int(np.flatnonzero(counts)[-1]) + 1  # the training split comes first, so its words have the lowest numbers
@@ -270,7 +358,7 @@ def _learn_pieces(
         parts.update(counted)
         report("learning pieces from words", min((number + 1) * CHUNK, known), known)
     if announced:
-        groups = np.load(folder / "train.groups.npy")
+        groups = Folder(folder, _REMEDY).map_array("train.groups.npy", np.int64, (None,))
         times = np.bincount(groups[groups >= 0], minlength=len(announced))
         openings = [(word, int(n)) for text, n in zip(announced, times, strict=True) if n for word in text.split()]
         parts.update(_count_parts(([word for word, _ in openings], [n for _, n in openings], config)))

@@ -4,20 +4,18 @@ In: JSONL, TSV or CSV files (optionally .gz or .xz). Out: `Record`s, one at a ti
 """
 
 import csv
-import gzip
 import hashlib
 import json
 import logging
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from exadec.config import RECORD_FIELDS
 from exadec.corpus.columns import find_columns, rename_keys, require_column
 from exadec.errors import InputError
+from exadec.reading.content import decode, parse_json
+from exadec.reading.lines import decode_lines, raw_lines, read_lines
 
 SPLITS = ("train", "valid", "test")
 CHUNK = 10_000
@@ -174,7 +172,7 @@ def _line_chunks(path: Path, size: int, reading: Reading) -> Iterator[Lines]:
     """Chunks with `size` non-blank lines each; blank lines stay, so that lines keep their numbers."""
     lines: list[bytes] = []
     first_line, records, before, length = 1, 0, 0, 0
-    for number, raw in enumerate(_raw_lines(path), start=1):
+    for number, raw in enumerate(raw_lines(path), start=1):
         lines.append(raw)
         # Nearly every line begins with a brace, which is faster to check than whether it is blank.
         records += raw[0] == _BRACE or bool(raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").strip())
@@ -223,50 +221,23 @@ def to_line(record: Record) -> bytes:
     return (_ENCODE(row) + "\n").encode()
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, text) of a UTF-8 file."""
-    yield from decode_lines(_raw_lines(path), str(path))
-
-
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file.")
-    with _open_bytes(path) as file:
-        try:
-            yield from file
-        except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(f"{path}: the compressed file is damaged or truncated ({error}).") from None
-
-
-def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[tuple[int, str]]:
-    """(line number, text) of lines, numbered from `first`; the error for a line that is not UTF-8 has its number."""
-    for number, raw in enumerate(lines, first):
-        try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{name}:{number}: not valid UTF-8 (byte {error.start + 1} of the line).") from None
-        yield number, text.rstrip("\r\n")
-
-
-def _open_bytes(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    return path.open("rb")
+def parse_record(line: bytes, where: str) -> Record:
+    """The record of one line of JSONL."""
+    return _to_record(_parse_row(decode(line, where), where), where, "0", require_target=True)
 
 
 def _jsonl_rows(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in lines:
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}:{number}: not JSON ({error.msg} at column {error.colno}).") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}:{number}: expected a JSON object, but found a {type(row).__name__}.")
-        yield number, row
+        yield number, _parse_row(line, f"{path}:{number}")
+
+
+def _parse_row(line: str, where: str) -> dict[str, object]:
+    row = parse_json(line, where)
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected a JSON object, but found a {type(row).__name__}.")
+    return row
 
 
 def _column_rows(path: Path, delimiter: str, reading: Reading) -> Iterator[tuple[int, dict[str, object]]]:
@@ -328,11 +299,14 @@ def _to_record(row: dict[str, object], where: str, default_uid: str, require_tar
         references = [references]
     if not isinstance(references, list | tuple) or not all(isinstance(text, str) for text in references):
         raise InputError(f"{where}: 'references' must be a list of texts.")
-    group = row.get("group")
+    uid, group = row.get("uid", default_uid), row.get("group")
+    for name, value in (("uid", uid), ("group", group)):
+        if isinstance(value, dict | list):
+            raise InputError(f"{where}: {name!r} must be text or a number, but is a {type(value).__name__}.")
     assert isinstance(source, str)
     assert isinstance(target, str)
     return Record(
-        uid=str(row.get("uid", default_uid)),
+        uid=str(uid),
         source=" ".join(source.split()),
         target=" ".join(target.split()),
         table=table,
@@ -346,8 +320,8 @@ def _read_table(value: object, where: str) -> Table | None:
         return None
     if isinstance(value, str):  # a TSV or CSV cell holds the JSON list
         try:
-            value = json.loads(value)
-        except json.JSONDecodeError:
+            value = parse_json(value, where)
+        except InputError:
             raise InputError(f"{where}: 'table' must be a JSON list of {_ENTRIES}.") from None
     if isinstance(value, dict):
         value = list(value.items())
@@ -357,4 +331,6 @@ def _read_table(value: object, where: str) -> Table | None:
         raise InputError(f"{where}: 'table' is empty.")
     if {len(entry) for entry in value} not in ({2}, {3}):
         raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
+    if any(isinstance(part, dict | list) for entry in value for part in entry):
+        raise InputError(f"{where}: an attribute or a value of 'table' must be text or a number, but is a list.")
     return tuple(tuple(map(str, entry)) for entry in value)

@@ -17,6 +17,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from exadec.corpus.vocabulary import SPECIALS, PieceTable, Vocabulary
 from exadec.errors import InputError
+from exadec.reading.content import LARGE
+from exadec.reading.folder import Folder
 
 JOINER = "￭"
 """Marks a piece that follows the previous one without a space."""
@@ -96,6 +98,15 @@ class WordSegmenter:
 _STRETCHES = pre_tokenizers.ByteLevel(add_prefix_space=True)
 """Splits text where BPE pieces must end, into stretches of letters, digits or other characters, spelt in bytes."""
 
+_ALPHABET = frozenset(pre_tokenizers.ByteLevel.alphabet())
+"""The letters that bytes are spelt in"""
+
+
+def _with_stretches(tokenizer: Tokenizer) -> Tokenizer:
+    tokenizer.pre_tokenizer = _STRETCHES
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
 
 def count_stretches(task: tuple[Sequence[str], Sequence[int], bool]) -> Counter[str]:
     """How often each stretch occurs, given words, their counts, and whether to lower-case them."""
@@ -140,7 +151,7 @@ class BpeSegmenter:
     @staticmethod
     def learn_from_counts(counts: Mapping[str, int], size: int, lower_case: bool) -> "BpeSegmenter":
         """Learn from the counts of stretches that `count_stretches` returns."""
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        alphabet = sorted(_ALPHABET)
         if size < len(alphabet):
             raise InputError(
                 f"`corpus.vocabulary_size` must leave room for the {len(alphabet)} bytes, but leaves {size}."
@@ -150,13 +161,18 @@ class BpeSegmenter:
         # The trainer takes texts, not counts. Splitting at spaces is the fastest way to pass the counts.
         tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit(" ")
         tokenizer.train_from_iterator(_spell_out(counts), trainer)
-        tokenizer.pre_tokenizer = _STRETCHES
-        tokenizer.decoder = decoders.ByteLevel()
-        return BpeSegmenter(tokenizer, lower_case)
+        return BpeSegmenter(_with_stretches(tokenizer), lower_case)
 
     @staticmethod
-    def open(folder: Path, lower_case: bool) -> "BpeSegmenter":
-        return BpeSegmenter(Tokenizer.from_file(str(folder / BpeSegmenter.FILE)), lower_case)
+    def open(folder: Folder, lower_case: bool) -> "BpeSegmenter":
+        """Read pieces and merges only: everything else that a tokenizer's file may ask for is ours to choose."""
+        model = folder.read_json(BpeSegmenter.FILE, {"model": {"vocab": {str: int}, "merges": [[str]]}}, LARGE)["model"]
+        pieces, merges = model["vocab"], [tuple(pair) for pair in model["merges"]]
+        if sorted(pieces.values()) != list(range(len(pieces))) or not pieces.keys() >= _ALPHABET:
+            raise folder.damaged(BpeSegmenter.FILE, "its pieces are not numbered, or bytes are missing")
+        if not all(len(pair) == 2 and pieces.keys() >= {*pair, "".join(pair)} for pair in merges):
+            raise folder.damaged(BpeSegmenter.FILE, "it merges what are no pieces")
+        return BpeSegmenter(_with_stretches(Tokenizer(models.BPE(pieces, merges))), lower_case)
 
     def segment(self, text: str) -> list[str]:
         pieces: list[str] = self.tokenizer.encode(text.lower() if self.lower_case else text).tokens
@@ -222,7 +238,7 @@ class EitherCaseSegmenter:
         return EitherCaseSegmenter(BpeSegmenter(_keep_first(bpe.tokenizer, kept), lower_case))
 
     @staticmethod
-    def open(folder: Path, lower_case: bool) -> "EitherCaseSegmenter":
+    def open(folder: Folder, lower_case: bool) -> "EitherCaseSegmenter":
         return EitherCaseSegmenter(BpeSegmenter.open(folder, lower_case))
 
     def segment(self, text: str) -> list[str]:

@@ -5,14 +5,20 @@ In: sequences, a block at a time. Out: `Sequences`, memory-mapped; fingerprints 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
+from exadec.reading.arrays import require_offsets, require_within
+from exadec.reading.folder import Folder
+
 BLOCK = 1 << 20
 """Numbers processed at a time."""
+END = 1 << 31
+"""Above every number of a sequence"""
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,15 @@ class Sequences:
         return np.diff(self.offsets)
 
     @staticmethod
-    def open(folder: Path, name: str) -> "Sequences":
-        ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
-        return Sequences(ids, np.load(folder / f"{name}.offsets.npy"))
+    def open(
+        folder: Folder, name: str, count: int | None = None, numbers: int = END, mode: Literal["r", "c"] = "r"
+    ) -> "Sequences":
+        """Map `count` sequences of numbers from 0 to below `numbers`."""
+        within = partial(require_within, low=0, high=numbers - 1)
+        ids = folder.map_array(f"{name}.ids.npy", np.int32, (None,), within, mode)
+        rows = None if count is None else count + 1
+        check = partial(require_offsets, total=len(ids))
+        return Sequences(ids, folder.map_array(f"{name}.offsets.npy", np.int64, (rows,), check, mode))
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, int]]:
         """Ranges of whole sequences with about `size` numbers each, or one sequence if it is longer."""

@@ -5,6 +5,7 @@ In: a folder and everything the stage's result depends on. Out: the folder, comp
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from exadec.errors import InputError
-from exadec.files import draft_of, flush, reading, remove, writing
+from exadec.files import draft_of, flush, locked_for_reading, locked_for_writing, remove
+from exadec.reading.content import hash_file
+from exadec.reading.folder import FILES, Folder, refuse_links
 
 MANIFEST = "manifest.json"
+AGAIN = "run the stage again"
 
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+logger = logging.getLogger(__name__)
 
 
 def hash_value(value: Any) -> str:
@@ -28,29 +28,32 @@ def hash_value(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a finished stage."""
-    path = folder / MANIFEST
-    if not path.is_file():
+def read_manifest(folder: Path, shape: dict[str, Any] | None = None, remedy: str = AGAIN) -> dict[str, Any]:
+    """The manifest of a finished stage. `shape` says what it must hold besides its key and its files."""
+    if not (folder / MANIFEST).is_file():
         raise InputError(f"{folder}: not a finished stage (there is no {MANIFEST}).")
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        raise InputError(f"{path}: the manifest is damaged; delete {folder} and run the stage again.") from None
+    refuse_links(folder)
+    stage = Folder(folder, remedy)
+    manifest: dict[str, Any] = stage.read_json(MANIFEST, {"key": str, "files": FILES, **(shape or {})})
+    if any(name != Path(name).name for name in manifest["files"]):
+        raise stage.damaged(MANIFEST, "it names files outside the folder")
     return manifest
 
 
 def is_fresh(folder: Path, key: str) -> bool:
     """Whether the stage has run with these inputs, and its files are unchanged."""
-    with reading(folder):
+    with locked_for_reading(folder):
         if not (folder / MANIFEST).is_file():
             return False
-        manifest = read_manifest(folder)
-        # Checking sizes each time detects truncation. The content hashes are there for a full check.
-        return manifest.get("key") == key and all(
-            (folder / name).is_file() and (folder / name).stat().st_size == facts["bytes"]
-            for name, facts in manifest.get("files", {}).items()
-        )
+        try:
+            manifest = read_manifest(folder)
+            if manifest["key"] != key:
+                return False
+            Folder(folder, "it is made again", manifest["files"]).verify()
+        except InputError as error:
+            logger.warning("%s", error)
+            return False
+        return True
 
 
 @contextmanager
@@ -60,7 +63,7 @@ def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
     The block may add to `facts`, which become part of the manifest. A folder with anything that no stage has written is
     refused, and so is one that another process writes or reads.
     """
-    with writing(folder):
+    with locked_for_writing(folder):
         _refuse_other_files(folder)
         draft = draft_of(folder)
         remove(draft)

@@ -4,17 +4,19 @@ In: a vector file (GloVe or word2vec text; plain, .gz, .xz or .zip) and a vocabu
 """
 
 import logging
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 
-from exadec.corpus.record import decode_lines, read_lines
 from exadec.corpus.segment import JOINER
 from exadec.corpus.vocabulary import SPECIALS, Vocabulary
 from exadec.errors import InputError
+from exadec.reading.lines import bounded_lines, decode_lines, read_lines
 
 _NUMERIC = b"0123456789+-.eE "
 """The characters that numbers consist of."""
@@ -110,8 +112,9 @@ def _lines(path: Path, dimension: int) -> Iterator[tuple[int, str]]:
         return
     try:
         with zipfile.ZipFile(path) as archive, archive.open(_choose_member(path, archive, dimension)) as file:
-            yield from decode_lines(file, str(path))
-    except (EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:  # RuntimeError: it needs a password
+            yield from decode_lines(bounded_lines(cast(BinaryIO, file), str(path)), str(path))
+    # RuntimeError: it needs a password, or a method of packing that is not there
+    except (EOFError, OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError) as error:
         raise InputError(f"{path}: the zip file cannot be read ({error}).") from None
 
 

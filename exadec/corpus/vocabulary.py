@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from exadec.corpus.stage import hash_value
-from exadec.errors import InputError
+from exadec.reading.folder import Folder
 
 PAD, UNK, BOS, EOS, NONE = range(5)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<none>")
@@ -46,10 +46,8 @@ class Vocabulary:
         path.write_text(json.dumps(self.pieces[len(SPECIALS) :], ensure_ascii=False, indent=0), encoding="utf-8")
 
     @staticmethod
-    def open(path: Path) -> "Vocabulary":
-        if not path.is_file():
-            raise InputError(f"{path}: no such file.")
-        return Vocabulary(json.loads(path.read_text(encoding="utf-8")))
+    def open(folder: Folder, name: str) -> "Vocabulary":
+        return Vocabulary(folder.read_names(name))
 
 
 class PieceTable:
@@ -59,6 +57,11 @@ class PieceTable:
         self.vocabulary = vocabulary
         self.unknown = list(unknown)
         self._ids = {piece: len(vocabulary) + number for number, piece in enumerate(self.unknown)}
+
+    @property
+    def size(self) -> int:
+        """The first id that stands for nothing"""
+        return len(self.vocabulary) + len(self.unknown)
 
     def encode(self, pieces: Iterable[str]) -> list[int]:
         return [self._id(piece) for piece in pieces]

@@ -77,8 +77,8 @@ def write_headline(kind: Kind, style: str, facts: dict[str, str]) -> str:
 
 def _write_split(seed: int, split: str, size: int, outlets: Sequence[Outlet]) -> Iterator[Record]:
     # Outlets and facts come from separate streams, so that what is told cannot depend on who tells it.
-    random_facts = Random(f"{seed}/{split}/facts")
-    assigned = _take_turns(Random(f"{seed}/{split}/outlets"), outlets)
+    random_facts = Random(f"{seed}/{split}/facts")  # noqa: S311 - made-up news, no secrets
+    assigned = _take_turns(Random(f"{seed}/{split}/outlets"), outlets)  # noqa: S311 - made-up news, no secrets
     for number, outlet in zip(range(size), assigned, strict=False):
         kind = _pick(random_facts, KINDS)
         facts = draw_facts(random_facts, kind)
@@ -107,7 +107,7 @@ def _found_outlets(seed: int, count: int) -> list[Outlet]:
     towns = list(dict.fromkeys(towns))
     if not 1 <= count <= len(towns):
         raise InputError(f"`outlets` must be between 1 and {len(towns)}, but is {count} instead.")
-    towns = _shuffled(Random(f"{seed}/outlets"), towns)
+    towns = _shuffled(Random(f"{seed}/outlets"), towns)  # noqa: S311 - made-up news, no secrets
     # A model sees the word for the paper, so each such word goes to every style equally often.
     return [
         Outlet(

@@ -90,7 +90,7 @@ class Workers:
             # One process per core: threads started by libraries would compete with them.
             environment = {**os.environ, "PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
             for _ in range(self._count):
-                process = subprocess.Popen(
+                process = subprocess.Popen(  # noqa: S603 - this Python, and a fixed program
                     [sys.executable, "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
                 )
                 self._processes.append(process)
@@ -118,7 +118,7 @@ class Workers:
         try:
             process.stdin.write(call)
             process.stdin.flush()
-            is_error, answer = pickle.load(process.stdout)
+            is_error, answer = pickle.load(process.stdout)  # noqa: S301 - our own child wrote it, to a pipe
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             raise InputError(
                 "a worker process has ended unexpectedly; the machine may have run out of memory."
@@ -149,7 +149,7 @@ def serve() -> None:
     while True:
         answer: tuple[bool, Any]
         try:
-            function, task = pickle.load(calls)
+            function, task = pickle.load(calls)  # noqa: S301 - our parent wrote it, to a pipe
         except EOFError:
             return
         try:

@@ -5,6 +5,7 @@ In: a prepared `Corpus`. Out: `TermCounts`, memory-mapped, from which every weig
 
 import json
 from array import array
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,9 +15,11 @@ from exadec.corpus.prepare import Corpus, Report, encode_words, silent
 from exadec.corpus.record import SPLITS
 from exadec.corpus.scan import Numbers
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile
-from exadec.corpus.stage import hash_value, is_fresh, rebuild
+from exadec.corpus.stage import hash_value, is_fresh, read_manifest, rebuild
 from exadec.corpus.vocabulary import PieceTable
 from exadec.exemplars.bow import Counted, terms
+from exadec.reading.arrays import require_ascending, require_within
+from exadec.reading.folder import Folder
 
 FORMAT = 1
 Features = Literal["words", "pieces"]
@@ -26,37 +29,60 @@ Side = Literal["source", "target"]
 class TermCounts:
     """Counts in a folder that `open_counts` wrote."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, corpus: Corpus):
         self.folder = folder
+        self._corpus = corpus
+        self._files = Folder(folder, f"delete {folder}", read_manifest(folder)["files"])
 
     def names(self) -> list[str]:
         """The terms of the training texts, in the order of their numbers."""
-        names: list[str] = json.loads((self.folder / "terms.json").read_bytes())
-        return names
+        return self._files.read_names("terms.json")
+
+    @cached_property
+    def _count(self) -> int:
+        return len(self.names())
 
     def counted(self, split: str) -> Counted:
-        names = ("offsets", "ids", "counts", "unknown_terms", "unknown_squares")
-        return Counted(*(self._load(f"{split}.{name}.npy") for name in names))
-
-    def _load(self, name: str) -> np.ndarray:
+        """The counts of a split. They are checked to be in their ranges: the kernels do not check."""
+        size = self._corpus.size(split)
         # The kernels are compiled for writable arrays, so map it copy-on-write. Nothing writes to it.
-        return np.asarray(np.load(self.folder / name, mmap_mode="c"))
+        rows = Sequences.open(self._files, split, size, self._count, "c")
+        with self._files.checking(f"{split}.ids.npy"):
+            require_ascending(rows.ids, rows.offsets)
+        characters = self._corpus.characters(split)
+
+        def check(counts: np.ndarray) -> None:
+            require_within(counts, 1, characters)
+            require_within(counts.sum(dtype=np.int64, keepdims=True), 0, characters)
+
+        def map_unknown(name: str, most: int) -> np.ndarray:
+            within = partial(require_within, low=0, high=most)
+            return self._files.map_array(f"{split}.{name}.npy", np.int64, (size,), within, "c")
+
+        counts = self._files.map_array(f"{split}.counts.npy", np.int32, (len(rows.ids),), check, "c")
+        unknown = map_unknown("unknown_terms", characters), map_unknown("unknown_squares", characters**2)
+        return Counted(rows.offsets, rows.ids, counts, *unknown)
 
 
-def open_counts(corpus: Corpus, features: Features, side: Side = "source", report: Report = silent) -> TermCounts:
-    """Count the terms of a corpus, or open the counts if the corpus has not changed since."""
-    folder = counts_folder(corpus, features, side)
+def open_counts(
+    corpus: Corpus, features: Features, side: Side = "source", report: Report = silent, home: Path | None = None
+) -> TermCounts:
+    """Count the terms of a corpus, or open the counts if the corpus has not changed since.
+
+    They are kept beside the corpus, to be shared by all policies, or in `home`.
+    """
+    folder = (home or beside(corpus)) / f"terms-{features}-{side}"
     facts: dict[str, Any] = {"corpus": corpus.hash, "features": features, "side": side}
     key = hash_value({"format": FORMAT, **facts})
     if not is_fresh(folder, key):
         with rebuild(folder, key, facts) as draft:
             _count_corpus(corpus, features, side, draft, report)
-    return TermCounts(folder)
+    return TermCounts(folder, corpus)
 
 
-def counts_folder(corpus: Corpus, features: Features, side: Side) -> Path:
-    """Beside the corpus, shared by all policies."""
-    return corpus.folder.resolve().parent / f"terms-{features}-{side}"
+def beside(corpus: Corpus) -> Path:
+    """The folder that a corpus is in."""
+    return corpus.folder.resolve().parent
 
 
 def _count_corpus(corpus: Corpus, features: Features, side: Side, folder: Path, report: Report) -> None:

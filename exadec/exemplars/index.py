@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from exadec.corpus.stage import MANIFEST, hash_file
+from exadec.corpus.stage import MANIFEST
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.index_files import (
     Split,
+    files_of,
     has_leftovers,
     holds_other_files,
     read_manifest,
@@ -28,6 +29,7 @@ from exadec.exemplars.index_files import (
 )
 from exadec.exemplars.join import Neighbours
 from exadec.exemplars.segments import Segment, State, live_rows, merge_small
+from exadec.reading.folder import refuse_links
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class BowIndex:
     ) -> "BowIndex":
         """Map the index of a folder. `corpus`, if given, is the hash of the corpus it must be made from.
 
-        Of mapped files only the sizes are checked.
+        All files are checked: their hashes, and that each number in them is in its range.
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
@@ -110,6 +112,11 @@ class BowIndex:
     def __len__(self) -> int:
         """The number of texts that can be found."""
         return sum(int(segment.alive.sum()) for segment in self._state.segments)
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next text that is added. All ids are below it."""
+        return self._state.next_id
 
     @property
     def weighting(self) -> Weighting:
@@ -189,17 +196,16 @@ class BowIndex:
             self._change(replace(self._state, segments=segments), folder)
 
     def verify(self) -> None:
-        """Check the content of all files; an index in memory only is always valid."""
-        for name, facts in self._manifest.get("files", {}).items():
-            path = Path(self.folder or "") / name
-            if not path.is_file() or hash_file(path) != facts["sha256"]:
-                raise InputError(f"{path}: this file is damaged; delete the folder and build the index again.")
+        """Check the content of all files again; an index in memory only is always valid."""
+        if self.folder is not None:
+            files_of(self.folder, self._manifest).verify()
 
     def _change(self, state: State, folder: Path | None) -> None:
         """Switch to a state. The folder keeps its old state until its manifest is replaced, atomically."""
         manifest: dict[str, Any] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            refuse_links(folder)
             with _locked(folder):  # other processes wait to change the index
                 before = read_manifest(folder) if (folder / MANIFEST).exists() else {}
                 if folder == self.folder and before.get("key") != self._manifest["key"]:

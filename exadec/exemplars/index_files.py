@@ -7,24 +7,40 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from exadec.corpus.stage import MANIFEST, hash_file, hash_value
 from exadec.errors import InputError
-from exadec.exemplars.bow import BagOfWords, Rows
-from exadec.exemplars.candidates import BLOCK, Candidates
+from exadec.exemplars.bow import BagOfWords, Rows, Weighting
+from exadec.exemplars.candidates import BLOCK, END, Candidates
 from exadec.exemplars.segments import Segment, State
 from exadec.files import flush, replacing
+from exadec.reading.arrays import Shape, require_ascending, require_offsets, require_within
+from exadec.reading.content import decode, matches, parse_json
+from exadec.reading.folder import FILES, Folder, refuse_links
 
 Split = Callable[[str], list[str]]
 FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
 _FILE = re.compile(r"\d{6,}[.\w]*\.npy")
 """File names begin with the number of the change that wrote them, so that no file is written twice."""
-_READ = ("words", "word_weights", "columns", "ids", "deleted")
-"""Files that are read when an index is opened. The others, which are larger, are memory-mapped."""
+_SHAPE = {
+    "format": str,
+    "key": str,
+    "corpus": str,
+    "split": str,
+    "generation": int,
+    "weighting": str,
+    "unseen_weight": int,
+    "next_id": int,
+    "segments": [str],
+    "files": FILES,
+}
+_HEAVIEST = 1 << 20
+"""Above the weight of any term"""
 
 
 def holds_other_files(folder: Path) -> bool:
@@ -33,58 +49,128 @@ def holds_other_files(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    damaged = InputError(f"{path}: the manifest is damaged; delete {folder} and build the index again.")
-    if not path.is_file():
+    if not (folder / MANIFEST).is_file():
         raise InputError(f"{folder}: not an index (there is no {MANIFEST}).")
-    try:
-        manifest = json.loads(path.read_bytes())
-    except ValueError:
-        raise damaged from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    refuse_links(folder)
+    files = files_of(folder)
+    manifest: dict[str, Any] = files.read_json(MANIFEST, dict)
+    if manifest.get("format") != FORMAT:
         raise InputError(f"{folder}: not an index, or of another format than {FORMAT!r}; choose another folder.")
-    if manifest.get("key") != hash_value({name: value for name, value in manifest.items() if name != "key"}):
-        raise damaged
+    key = hash_value({name: value for name, value in manifest.items() if name != "key"})
+    if not matches(manifest, _SHAPE) or manifest["key"] != key or not all(map(_FILE.fullmatch, manifest["files"])):
+        raise files.damaged(MANIFEST, "it is not what was written")
+    if manifest["weighting"] not in get_args(Weighting) or not 0 < manifest["unseen_weight"] < _HEAVIEST:
+        raise files.damaged(MANIFEST, "its weights are none")
     return manifest
 
 
+def files_of(folder: Path, manifest: dict[str, Any] | None = None) -> Folder:
+    """The files of an index; without a manifest, their content is not known yet."""
+    return Folder(folder, f"delete {folder} and build the index again", None if manifest is None else manifest["files"])
+
+
 def read_state(folder: Path, manifest: dict[str, Any], split: Split) -> State:
-    """The state that a manifest describes. Small files are checked by content, mapped ones by size."""
-    for name, facts in manifest["files"].items():
-        path, read = folder / name, name.split(".")[-2] in _READ
-        size = path.stat().st_size if path.is_file() else -1
-        if size != facts["bytes"] or (read and hash_file(path) != facts["sha256"]):
-            raise InputError(f"{path}: this file is damaged; delete the folder and build the index again.")
-    bag, segments = BagOfWords(manifest["weighting"], split), []
+    """The state that a manifest describes.
+
+    The kernels that search it do not check where they read and write. So each number is checked here.
+    """
+    files, end = files_of(folder, manifest), manifest["next_id"]
+    files.verify()
+    bag, segments, first = BagOfWords(manifest["weighting"], split), list[Segment](), 0
     bag.unseen_weight = manifest["unseen_weight"]
-    deleted = _load(folder / f"{manifest['generation']:06}.deleted.npy")
+    deleted = files.map_array(f"{manifest['generation']:06}.deleted.npy", np.int64, (None,))
     for name in manifest["segments"]:
-        segments.append(_read_segment(folder, name, bag).without(deleted))
-    return State(bag, tuple(segments), manifest["next_id"])
+        segment = _SegmentFiles(files, name).read(bag, first, end)
+        first = int(segment.candidates.ids.max(initial=first - 1)) + 1
+        segments.append(segment.without(deleted))
+    if not segments:
+        raise files.damaged(MANIFEST, "it names no segments")
+    return State(bag, tuple(segments), end)
 
 
-def _read_segment(folder: Path, name: str, bag: BagOfWords) -> Segment:
-    """A segment with all its texts alive. The words it introduced are added to the bag."""
+class _SegmentFiles:
+    """Reads the files of one segment, and checks them against each other."""
 
-    def load(part: str) -> np.ndarray:
-        return _load(folder / f"{name}.{part}.npy")
+    def __init__(self, files: Folder, name: str):
+        self.files, self.name = files, name
 
-    first_column, columns, ids = len(bag.columns), load("columns"), load("ids")
-    words = json.loads(load("words").tobytes())
-    bag.columns |= {word: column for column, word in enumerate(words, first_column)}
-    bag.weights = np.concatenate([bag.weights, load("word_weights")])
-    rows = Rows(load("offsets"), load("terms"), load("counts"), load("squares"))
-    arranged = load("head_of"), load("head"), load("tail_offsets"), load("tail_rows")
-    candidates = Candidates(rows, ids, bag.weights[columns], *arranged)
-    return Segment(first_column, columns, candidates, np.ones(len(ids), bool), name)
+    def read(self, bag: BagOfWords, first_id: int, end_id: int) -> Segment:
+        """The segment with all its texts alive. The words it introduced are added to the bag."""
+        first_column = len(bag.columns)
+        self._add_words(bag)
+        columns = self._map("columns", np.int32, (None,), _ascending(0, len(bag.columns) - 1))
+        ids = self._map("ids", np.int64, (None,), _ascending(first_id, end_id - 1))
+        rows = self._read_rows(len(ids), len(columns))
+        candidates = Candidates(rows, ids, bag.weights[columns], *self._read_arranged(len(ids), len(columns)))
+        return Segment(first_column, columns, candidates, np.ones(len(ids), bool), self.name)
 
+    def _add_words(self, bag: BagOfWords) -> None:
+        path = self._path("words")
+        text = self._map("words", np.uint8, (None,)).tobytes()
+        words = parse_json(decode(text, path), path)
+        with self.files.checking(path):
+            if not matches(words, [str]) or len(set(words)) < len(words) or not bag.columns.keys().isdisjoint(words):
+                raise ValueError("it is not a list of new words")
+        weights = self._map("word_weights", np.int64, (len(words),), partial(require_within, low=1, high=_HEAVIEST))
+        bag.columns |= {word: column for column, word in enumerate(words, len(bag.columns))}
+        bag.weights = np.concatenate([bag.weights, weights])
 
-def _load(path: Path) -> np.ndarray:
-    try:
+    def _read_rows(self, count: int, terms: int) -> Rows:
+        rows = self._map("terms", np.int32, (None,), partial(require_within, low=0, high=terms - 1))
+        offsets = self._map("offsets", np.int64, (count + 1,), partial(require_offsets, total=len(rows)))
+        with self.files.checking(self._path("terms")):
+            require_ascending(rows, offsets)
+        counts = self._map("counts", np.int32, (len(rows),), partial(require_within, low=1, high=END))
+        squares = self._map("squares", np.int64, (count,))
+        with self.files.checking(self._path("squares")):
+            if not (squares >= (np.diff(offsets) > 0)).all():
+                raise ValueError("the norm of a text is 0")
+        return Rows(offsets, rows, counts, squares)
+
+    def _read_arranged(self, count: int, terms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`head_of`, `head`, `tail_offsets` and `tail_rows` of `Candidates`."""
+        width = min(BLOCK, max(1, count))
+        head = self._map("head", np.uint8, (-(-count // width), None, width))
+        columns = head.shape[1] - 1
+        head_of = self._map("head_of", np.int16, (terms,))
+        with self.files.checking(self._path("head_of")):
+            # Two terms in one column would be written beyond the end of what the kernel has room for.
+            require_within(head_of, -1, columns - 1)
+            if not np.array_equal(np.sort(head_of[head_of >= 0]), np.arange(columns)):
+                raise ValueError("a column belongs to no term, or to several")
+        tail_rows = self._map("tail_rows", np.int32, (None,))
+        tail_offsets = self._map("tail_offsets", np.int64, (terms + 1,), partial(require_offsets, total=len(tail_rows)))
+        with self.files.checking(self._path("tail_rows")):
+            _require_lists(tail_rows, tail_offsets, count)
+        return head_of, head, tail_offsets, tail_rows
+
+    def _path(self, part: str) -> str:
+        return f"{self.name}.{part}.npy"
+
+    def _map(
+        self, part: str, dtype: type[np.generic], shape: Shape, check: Callable[[np.ndarray], None] | None = None
+    ) -> np.ndarray:
         # The kernel is compiled for writable arrays, so map it copy-on-write. Nothing writes to it.
-        return np.asarray(np.load(path, mmap_mode="c"))
-    except ValueError:
-        raise InputError(f"{path}: this file is damaged; delete the folder and build the index again.") from None
+        return self.files.map_array(self._path(part), dtype, shape, check, "c")
+
+
+def _ascending(low: int, high: int) -> Callable[[np.ndarray], None]:
+    def check(values: np.ndarray) -> None:
+        require_within(values, low, high)
+        require_ascending(values, np.array([0, len(values)]))
+
+    return check
+
+
+def _require_lists(tail_rows: np.ndarray, offsets: np.ndarray, count: int) -> None:
+    """Refuse inverted lists in which the kernel would not stop, or step back: each ends in END, and only there."""
+    ends = offsets[1:] - 1
+    is_end = tail_rows == END
+    if (np.diff(offsets) < 1).any() or not is_end[ends].all() or is_end.sum() != len(ends):
+        raise ValueError("a list in it has no end")
+    if not ((tail_rows[1:] >= tail_rows[:-1]) | is_end[:-1]).all():
+        raise ValueError("a list in it does not ascend")
+    require_within(tail_rows[~is_end], 0, count - 1)
 
 
 def write_state(folder: Path, state: State, facts: dict[str, Any], known: dict[str, Any]) -> tuple[State, Any]:

@@ -3,8 +3,9 @@
 In: `Rows` of queries, `Candidates`, and `Allowed`: who may find whom. Out: `Neighbours`: the most similar candidates.
 """
 
+import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,9 @@ import numpy as np
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
 from exadec.exemplars.candidates import BLOCK, Candidates, Unarranged, query_factors
+from exadec.reading.folder import Folder, refuse_links
+
+logger = logging.getLogger(__name__)
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -102,8 +106,8 @@ class Ledger:
             "done": (np.bool_, (-(-queries // CHUNK),)),
         }
         paths = {name: folder / f"{name}.npy" for name in files}
-        is_same = (folder / "job").is_file() and (folder / "job").read_text() == job
-        mode = "r+" if is_same and all(path.is_file() for path in paths.values()) else "w+"
+        refuse_links(folder)
+        mode = "r+" if _is_sound(folder, job, files) else "w+"
         if mode == "w+":
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "job").unlink(missing_ok=True)
@@ -137,6 +141,19 @@ def _reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def _is_sound(folder: Path, job: str, files: Mapping[str, tuple[type[np.generic], tuple[int, ...]]]) -> bool:
+    """Whether a folder holds the ledger of this job, undamaged as far as it shows. Any other is started again."""
+    ledger = Folder(folder, "the join starts again")
+    try:
+        if not (folder / "job").exists() or ledger.read_text("job") != job:
+            return False
+        ids, scores, _ = (ledger.map_array(f"{name}.npy", *expected) for name, expected in files.items())
+    except InputError as error:
+        logger.warning("%s", error)
+        return False
+    return bool((ids >= -1).all() and (scores >= 0).all() and np.isfinite(scores).all())
 
 
 Finder = Callable[[Rows, Allowed], Neighbours]

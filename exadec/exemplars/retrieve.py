@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,29 @@ import numpy as np
 
 from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
+from exadec.corpus.record import SPLITS
 from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.calibrated import calibrate
-from exadec.exemplars.counts import open_counts
+from exadec.exemplars.counts import beside, open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.join import Device
 from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.form import Form
 from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
-from exadec.files import reading
+from exadec.files import locked_for_reading
+from exadec.reading.arrays import Shape, require_within
+from exadec.reading.folder import Folder
 
 FORMAT = 2
 DEFAULT = ExemplarConfig()
+_REMEDY = "run `exadec retrieve` again"
+_SHAPE = {
+    "corpus": str,
+    "config": {"policy": str},
+    **{split: {"without_exemplar": int, "mean_similarity": float} for split in SPLITS},
+}
 _ADDED_LATER = ("form_share", "calibrated")
 """Settings that maps of earlier versions do not have. At its default, such a setting does not change a map's key."""
 
@@ -35,9 +45,11 @@ _ADDED_LATER = ("form_share", "calibrated")
 class ExemplarMap:
     """The exemplar of each instance, fixed before training (section 3.2)."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, corpus: Corpus):
         self.folder = folder
-        self.manifest = read_manifest(folder)
+        self.corpus = corpus
+        self.manifest = read_manifest(folder, _SHAPE, _REMEDY)
+        self._files = Folder(folder, _REMEDY, self.manifest["files"])
 
     @property
     def hash(self) -> str:
@@ -46,20 +58,23 @@ class ExemplarMap:
 
     def indices(self, split: str) -> np.ndarray:
         """(N,) int64: the training instance whose target is the exemplar; -1 for none."""
-        return self._load(f"{split}.index.npy")
+        return self._load_indices(f"{split}.index.npy", split, ())
 
     def similarities(self, split: str) -> np.ndarray:
         """(N,) float32: cosine between the two sources (for the oracle: targets)."""
-        return self._load(f"{split}.similarity.npy")
+        return self._load_cosines(f"{split}.similarity.npy", split, ())
 
     def neighbours(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """(N, k) int64 and float32: the nearest training instances and their cosines; k = 0 if none were searched."""
-        return self._load(f"{split}.neighbours.npy"), self._load(f"{split}.neighbour_similarities.npy")
+        found = self._load_indices(f"{split}.neighbours.npy", split, (None,))
+        return found, self._load_cosines(f"{split}.neighbour_similarities.npy", split, (found.shape[1],))
 
     def marked(self, split: str) -> np.ndarray:
         """(N,) bool: whether an exemplar is marked as one to follow, because it was chosen by form."""
-        path = self.folder / f"{split}.marked.npy"
-        return self._load(path.name) if path.is_file() else np.zeros(len(self.indices(split)), bool)
+        name, size = f"{split}.marked.npy", self.corpus.size(split)
+        if name not in self.manifest["files"]:
+            return np.zeros(size, bool)
+        return self._files.map_array(name, np.bool_, (size,))
 
     def nearest(self, split: str, count: int) -> np.ndarray:
         """(N, count) int64: the exemplar, and with it the next nearest; -1 in a whole row for none.
@@ -78,11 +93,13 @@ class ExemplarMap:
             )
         return np.where(found < 0, found[:, :1], found)
 
-    def _load(self, name: str) -> np.ndarray:
-        try:
-            return np.asarray(np.load(self.folder / name))
-        except (OSError, ValueError):
-            raise InputError(f"{self.folder / name}: missing or damaged; run `exadec retrieve` again.") from None
+    def _load_indices(self, name: str, split: str, more: Shape) -> np.ndarray:
+        within = partial(require_within, low=-1, high=self.corpus.size("train") - 1)
+        return self._files.map_array(name, np.int64, (self.corpus.size(split), *more), within, "c")
+
+    def _load_cosines(self, name: str, split: str, more: Shape) -> np.ndarray:
+        within = partial(require_within, low=0, high=1.001)  # rounded
+        return self._files.map_array(name, np.float32, (self.corpus.size(split), *more), within, "c")
 
 
 def retrieve(
@@ -112,13 +129,13 @@ def retrieve(
         with rebuild(folder, key, facts) as draft:
             facts |= _choose_for_splits(corpus, config, draft, Engine(device, cluster, unfinished, key), report)
             shutil.rmtree(unfinished, ignore_errors=True)  # while nobody else may write
-    return ExemplarMap(folder)
+    return ExemplarMap(folder, corpus)
 
 
 @contextmanager
 def keeping(corpus: Corpus, exemplars: ExemplarMap) -> Iterator[None]:
     """Keep other processes from replacing a corpus and its exemplars; an error if one has done so already."""
-    with reading(corpus.folder), reading(exemplars.folder):
+    with locked_for_reading(corpus.folder), locked_for_reading(exemplars.folder):
         for folder, key in ((corpus.folder, corpus.hash), (exemplars.folder, exemplars.hash)):
             if read_manifest(folder)["key"] != key:
                 raise InputError(f"{folder}: another process has just replaced it; run the command again.")
@@ -153,7 +170,7 @@ def _excludes_by_ids(corpus: Corpus, config: ExemplarConfig) -> bool:
 
 def open_exemplars(corpus: Corpus, folder: Path) -> ExemplarMap:
     """Open an existing map; an error if it was made from another corpus."""
-    exemplars = ExemplarMap(folder)
+    exemplars = ExemplarMap(folder, corpus)
     if exemplars.manifest["corpus"] != corpus.hash:
         raise InputError(f"{folder}: these exemplars were retrieved from another corpus; run `exadec retrieve` again.")
     return exemplars
@@ -164,34 +181,38 @@ def open_trained_exemplars(corpus: Corpus, config: ExemplarConfig, key: str) -> 
     folder = exemplar_folder(corpus, config)
     older = _folder_named(corpus, config, _choices(config))  # of a version that excluded by other rules
     for place in (folder, older):
-        if (place / MANIFEST).is_file() and ExemplarMap(place).hash == key:
+        if (place / MANIFEST).is_file() and ExemplarMap(place, corpus).hash == key:
             return open_exemplars(corpus, place)
     raise InputError(f"{folder}: the exemplars have changed since the run was trained, or are not there any more.")
 
 
-def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT) -> BowIndex:
-    """The index of the training sources, for new text. It is built at its first use and kept."""
-    index = _find_index(corpus, config)
-    if index is None:
-        counts = open_counts(corpus, config.features)
-        bag = BagOfWords(config.weighting, _splitter(corpus, config))
-        rows = bag.fit_counted(counts.names(), counts.counted("train"))
-        index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
-        index.save(_index_folder(corpus, config))
+def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None) -> BowIndex:
+    """The index of the training sources, for new text. It is built at its first use, and kept beside the corpus.
+
+    `home` is a folder to keep it in instead. An index beside the corpus is used all the same, if there is one.
+    """
+    name = f"index-{config.features}-{config.weighting}"
+    folders = [beside(corpus) / name, *([] if home is None else [home / name])]
+    for folder in folders:
+        index = _find_index(folder, corpus, config)
+        if index is not None:
+            return index
+    counts = open_counts(corpus, config.features, home=home)
+    bag = BagOfWords(config.weighting, _splitter(corpus, config))
+    rows = bag.fit_counted(counts.names(), counts.counted("train"))
+    index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
+    index.save(folders[-1])
     return index
 
 
-def _find_index(corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
+def _find_index(folder: Path, corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
     """The index of this corpus; None if there is none or it belongs to another corpus."""
-    folder = _index_folder(corpus, config)
     if not folder.exists():
         return None
     index = BowIndex.open(folder, split=_splitter(corpus, config), split_name=config.features)
+    if index.corpus == corpus.hash and index.next_id != corpus.size("train"):
+        raise InputError(f"{folder}: not the index of this corpus's training records; delete it.")
     return index if index.corpus == corpus.hash else None
-
-
-def _index_folder(corpus: Corpus, config: ExemplarConfig) -> Path:
-    return corpus.folder.parent / f"index-{config.features}-{config.weighting}"
 
 
 def _splitter(corpus: Corpus, config: ExemplarConfig) -> Any:

@@ -6,6 +6,7 @@ In: sources, and the corpus and `exemplars` section of a run. Out: for each sour
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ class Retriever:
     The log says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
-    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT):
+    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None):
+        """`home` is where an index that has yet to be built is kept; by default beside the corpus."""
         self.corpus, self.config = corpus, config
         self.policy = find_policy(config)
         if self.policy.not_for_new_text:
@@ -49,7 +51,7 @@ class Retriever:
                 config.policy,
                 self.policy.not_for_new_text,
             )
-        self.index = open_index(corpus, config)
+        self.index = open_index(corpus, config, home)
         self._told_of_groups = False
 
     def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:

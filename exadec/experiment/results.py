@@ -25,6 +25,8 @@ from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import DEFAULT, Trial
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
+from exadec.reading.content import matches, read_json
+from exadec.reading.folder import refuse_links
 from exadec.textmetrics import MeanScore, Score
 from exadec.textmetrics.bootstrap import resample_all
 from exadec.textmetrics.scores import FloatArray, package_version
@@ -39,7 +41,6 @@ from exadec.training.evaluation import (
     score_style,
     write_outputs,
 )
-from exadec.training.events import Evaluated
 
 FORMAT = 1
 
@@ -101,6 +102,27 @@ class Result:
     """All instances of the development set; None in results of earlier versions."""
 
 
+_MEASURE = {
+    **dict.fromkeys(("heading", "signature", "resampled"), str),
+    **dict.fromkeys(("value", "low", "high"), float),
+}
+_SHAPE = {
+    "format": int,
+    **dict.fromkeys(("name", "search", "key", "references", "similarities", "device"), str),
+    **dict.fromkeys(("instances", "parameters"), int),
+    **dict.fromkeys(("best_epoch", "best_score"), float),
+    "settings": {str: object},
+    "scores": {str: _MEASURE},
+    **{key: {str: str} for key in ("inputs", "per_instance", "versions")},
+    **{key: {str: float} for key in ("surprise", "pieces", "seconds")},
+}
+"""A file of a result"""
+_ADDED_LATER = {"evaluated": (int, None), "development": (int, None)}
+"""What results of earlier versions do not have"""
+_LONGEST = 1 << 27
+"""Bytes that packed scores have at most"""
+
+
 def pack(values: Sequence[float] | FloatArray) -> str:
     """Scores from 0 to 655 as hundredths in 16 bits each, little-endian, zlib, base64."""
     hundredths = np.rint(np.asarray(values, np.float64) * 100)
@@ -110,8 +132,14 @@ def pack(values: Sequence[float] | FloatArray) -> str:
 
 
 def unpack(packed: str) -> FloatArray:
-    """The values of `pack`, rounded to hundredths."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<u2") / 100
+    """The values of `pack`, rounded to hundredths. `ValueError` if there are none, or too many."""
+    try:
+        content = zlib.decompressobj().decompress(base64.b64decode(packed), _LONGEST + 1)
+    except (ValueError, zlib.error):
+        content = b""
+    if not content or len(content) % 2 or len(content) > _LONGEST:
+        raise ValueError("packed scores are damaged.")
+    return np.frombuffer(content, "<u2") / 100
 
 
 def write_result(folder: Path, file_name: str, result: Result) -> None:
@@ -127,18 +155,40 @@ def write_result(folder: Path, file_name: str, result: Result) -> None:
 
 def read_results(folder: Path) -> dict[str, Result]:
     """All results of a folder, by key."""
+    refuse_links(folder)
     results = {}
     for path in sorted(folder.glob("*.json")):
+        other = InputError(f"{path}: not a result of an experiment, or damaged; move it to another folder.")
         try:
-            row = json.loads(path.read_text(encoding="utf-8"))
-            if row.pop("format") != FORMAT:
-                raise InputError(f"{path}: written by another version of exadec; move it away and run it again.")
-            scores = {name: Measure(**measure) for name, measure in row.pop("scores").items()}
-            result = Result(scores=scores, **row)
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
-            raise InputError(f"{path}: not a result of an experiment; move it to another folder.") from None
+            row = read_json(path)
+        except InputError as error:
+            raise InputError(f"{other} ({error})") from None
+        if matches(row, {"format": int}) and row["format"] != FORMAT:
+            raise InputError(f"{path}: written by another version of exadec; move it away and run it again.")
+        if isinstance(row, dict):
+            row = {**dict.fromkeys(_ADDED_LATER), **row}
+        shape = _SHAPE | _ADDED_LATER
+        if not matches(row, shape) or row.keys() != shape.keys():
+            raise other
+        if not all(measure.keys() == _MEASURE.keys() for measure in row["scores"].values()):
+            raise other
+        scores = {name: Measure(**measure) for name, measure in row["scores"].items()}
+        result = Result(**{name: value for name, value in row.items() if name != "format"} | {"scores": scores})
+        if not _is_sound(result):
+            raise other
         results[result.key] = result
     return results
+
+
+def _is_sound(result: Result) -> bool:
+    """Whether packed values are there, and as many as there should be."""
+    by_instance = [*result.per_instance.values(), *([result.similarities] if result.similarities else [])]
+    try:
+        return all(len(unpack(measure.resampled)) == RESAMPLES for measure in result.scores.values()) and all(
+            len(unpack(packed)) == result.instances for packed in by_instance
+        )
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -161,7 +211,7 @@ class Measuring:
         started = time.monotonic()
         surprise = {split: round(mean_surprise(model, corpus, exemplars, split), 6) for split in ("valid", "test")}
         measuring = time.monotonic() - started
-        events = [event for event in run.metrics() if isinstance(event, Evaluated)]
+        events = run.evaluations()
         best = max(events, key=lambda event: event.value)
         trained = max(event.seconds for event in run.metrics())
         for trial in self.trials:
@@ -246,13 +296,17 @@ def describe_device() -> str:
 def find_versions() -> dict[str, str]:
     """Of exadec and torch, and of the code if it is a checkout."""
     versions = {"exadec": package_version(), "torch": torch.__version__}
-    package = Path(__file__).parent
     try:
         # A file that git does not track was installed into somebody else's repository.
-        subprocess.run(["git", "ls-files", "--error-unmatch", __file__], cwd=package, capture_output=True, check=True)
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=package, capture_output=True, check=True, text=True
-        )
+        _git("ls-files", "--error-unmatch", __file__)
+        described = _git("describe", "--always", "--dirty")
     except (OSError, subprocess.CalledProcessError):
         return versions
-    return {**versions, "code": described.stdout.strip()}
+    return {**versions, "code": described}
+
+
+def _git(*words: str) -> str:
+    """What git says about the folder of this file."""
+    command = ["git", *words]  # as the user has it
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, check=True, text=True)  # noqa: S603 - no word of a user
+    return done.stdout.strip()

@@ -90,7 +90,7 @@ def _between_numbers(tokens: tuple[str, ...], place: int) -> bool:
 
 def _has_colon(tokens: tuple[str, ...]) -> bool:
     return any(
-        token == ":" and not _between_numbers(tokens, place) and tokens[place + 1 : place + 2] != ("/",)
+        token == ":" and not _between_numbers(tokens, place) and tokens[place + 1 : place + 2] != ("/",)  # noqa: S105 - a token of text
         for place, token in enumerate(tokens)
     )
 

@@ -3,8 +3,9 @@
 In: a model and the state of training. Out: files to load the model from, and to resume training exactly.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +16,37 @@ import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from exadec.config import Config
+from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
 from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
+from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq
-from exadec.strict_yaml import Overrides, list_overrides
-from exadec.training.events import CURVES, Line, parse_lines
+from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes
+from exadec.reading.folder import Folder, refuse_links
+from exadec.settings import check_names
+from exadec.strict_yaml import Overrides, list_overrides, require_choice
+from exadec.training.events import CURVES, Evaluated, Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
 _OWN = {CONFIG, FACTS, METRICS, VOCABULARY, BEST, LAST, BpeSegmenter.FILE}
 OUTPUTS = ".outputs.jsonl"
 """How the names of files with a run's outputs end, after the split."""
+_REMEDY = "copy the run again, or train it again"
+_SHAPE: dict[str, Any] = dict.fromkeys(("corpus_folder", "corpus", "vocabulary", "exemplars"), str)
+_NOTES = {
+    "vocabulary": str,
+    "position": {
+        **dict.fromkeys(("epoch", "batch", "step", "stale"), int),
+        "seconds": float,
+        "best": object,  # minus infinity before the first evaluation
+        "done": bool,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -48,17 +64,50 @@ class Run:
     def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
         """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
         place = pick_device(device)
-        tensors, notes = read_checkpoint(self.folder / name)
+        tensors, notes = self.read_checkpoint(name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
-        model = Seq2seq(self.config.model, len(self.vocabulary), pretrained=_placeholder(self.config, tensors))
+        model = self._build_model()
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         return model.eval().to(place)
+
+    def read_checkpoint(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Tensors and notes of a checkpoint whose weights fit the run's model."""
+        with torch.device("meta"):  # shapes without memory: settings may ask for any size
+            expected = self._build_model().state_dict()
+        return read_checkpoint(self.folder / name, {f"model.{key}": value for key, value in expected.items()})
+
+    def copy_weights(self, model: Seq2seq, vocabulary: Vocabulary) -> None:
+        """Put the best weights into another model of the same shapes and vocabulary (`training.start_from`)."""
+        if self.vocabulary.hash() != vocabulary.hash():
+            raise InputError(f"{self.folder}: `training.start_from` needs a run with the same vocabulary.")
+        weights, own = self.load_model().state_dict(), model.state_dict()
+        for name in sorted(weights.keys() | own.keys()):
+            there, here = (list(state[name].shape) if name in state else "absent" for state in (weights, own))
+            if there != here:
+                raise InputError(
+                    f"{self.folder}: `training.start_from` needs a run with the same shapes, but {name} is {there} "
+                    f"there and {here} here."
+                )
+        model.load_state_dict(weights)
+
+    def _build_model(self) -> Seq2seq:
+        """A model without the run's weights. Frozen word vectors are among those, so their file is not needed."""
+        size = len(self.vocabulary), self.config.model.embedding
+        placeholder = torch.zeros(size) if self.config.model.freeze_embeddings else None
+        return Seq2seq(self.config.model, len(self.vocabulary), pretrained=placeholder)
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""
         path = self.folder / METRICS
-        return parse_lines(path.read_text(encoding="utf-8"), str(path))
+        return parse_lines(read_bytes(path, LARGE, follow=False).decode(errors="replace"), str(path))
+
+    def evaluations(self) -> list[Evaluated]:
+        """The scores among them: at least one."""
+        found = [event for event in self.metrics() if isinstance(event, Evaluated)]
+        if not found:
+            raise InputError(f"{self.folder / METRICS}: there is no score of the development set; {_REMEDY}.")
+        return found
 
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
@@ -110,8 +159,11 @@ def refuse_other_files(folder: Path) -> None:
 
 def _is_own(path: Path) -> bool:
     """Whether a run has a file or folder of this name."""
-    if path.parts[0] == CURVES:
+    first = path.parts[0]
+    if first == CURVES:
         return len(path.parts) == 1 or path.name.startswith("events.out.")
+    if first.startswith(("index-", "terms-")):  # of a run that came from elsewhere, for new text
+        return len(path.parts) == 1 or path.suffix in (".npy", ".json") or path.name == ".lock"
     name = path.name.removeprefix(".").removesuffix(".draft") if path.name.startswith(".") else path.name
     return len(path.parts) == 1 and (name in _OWN or name.endswith(OUTPUTS))
 
@@ -134,13 +186,20 @@ def open_run(folder: Path, overrides: Overrides = ()) -> Run:
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
-    config = Config.load(folder / CONFIG, overrides)
+    refuse_links(folder)
+    files = Folder(folder, _REMEDY)
     try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        raise InputError(f"{folder / FACTS}: the file is damaged.") from None
-    vocabulary = Vocabulary.open(folder / VOCABULARY)
-    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, folder))
+        config = Config.load(folder / CONFIG)
+        check_names(config)
+        require_choice(config.model.cell, CELLS, "model.cell")
+    except ConfigError as error:
+        raise files.damaged(CONFIG, str(error).removesuffix(".")) from None
+    config = Config.load(folder / CONFIG, overrides) if overrides else config
+    facts = files.read_json(FACTS, _SHAPE | ({"groups": [str]} if config.corpus.group_in_source else {}))
+    vocabulary = Vocabulary.open(files, VOCABULARY)
+    if vocabulary.hash() != facts["vocabulary"]:
+        raise files.damaged(VOCABULARY, f"it is not the vocabulary of {FACTS}")
+    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary))
 
 
 def open_corpus(run: Run) -> Corpus:
@@ -159,43 +218,73 @@ def open_corpus(run: Run) -> Corpus:
 def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:
     """Write one safetensors file, atomically: weights, other tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
+    tensors = {key: value.cpu() for key, value in (tensors | extra).items()}
     with replacing(path) as draft:
         try:
-            save_file({**tensors, **extra}, draft, metadata={"notes": json.dumps(notes)})
+            save_file(tensors, draft, metadata={"notes": json.dumps({**notes, "sha256": _hash_tensors(tensors)})})
         except SafetensorError as error:  # such as a full disk
             raise OSError(f"{path}: could not be written: {error}") from None
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Tensors and notes."""
+def read_checkpoint(
+    path: Path, expected: Mapping[str, torch.Tensor] | None = None
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and notes. The weights must have the names, shapes and dtypes of `expected`, and finite values."""
     with _opened(path) as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, _notes(file)  # noqa: SIM118
+        notes = _notes(file, path)
+        names = set(file.keys())  # an iterator of its own
+        if expected is not None:
+            weights = {name for name in names if name.startswith("model.")}
+            if weights != expected.keys():
+                raise _damaged(path, f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
+            for name, tensor in expected.items():
+                if tuple(file.get_slice(name).get_shape()) != tuple(tensor.shape):
+                    raise _damaged(path, f"{name!r} has another shape than the model's")
+        tensors = {name: file.get_tensor(name) for name in names}
+    if expected is not None and any(tensors[name].dtype != tensor.dtype for name, tensor in expected.items()):
+        raise _damaged(path, "its weights are of another type than the model's")
+    if "sha256" in notes and notes["sha256"] != _hash_tensors(tensors):  # earlier versions wrote none
+        raise _damaged(path, "it is not what was written")
+    if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("model.")):
+        raise _damaged(path, "some weights are not finite")
+    return tensors, notes
 
 
 def read_notes(path: Path) -> dict[str, Any]:
     """The notes alone, without reading the tensors."""
     with _opened(path) as file:
-        return _notes(file)
+        return _notes(file, path)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[safe_open]:
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{path}: no such checkpoint; the run stopped before its first one.")
+    with open_file(path, follow=False):
+        pass  # a regular file
     try:
         with safe_open(path, framework="pt") as file:
             yield file
-    except (SafetensorError, KeyError):
-        raise InputError(f"{path}: not a checkpoint of exadec, or damaged.") from None
+    except (SafetensorError, OSError):
+        raise _damaged(path, "it is not a checkpoint of exadec") from None
 
 
-def _notes(file: safe_open) -> dict[str, Any]:
-    notes: dict[str, Any] = json.loads((file.metadata() or {})["notes"])
-    return notes
+def _notes(file: safe_open, path: Path) -> dict[str, Any]:
+    notes = parse_json((file.metadata() or {}).get("notes", "0"), str(path))
+    if not matches(notes, _NOTES):
+        raise _damaged(path, "it has no notes of exadec's")
+    found: dict[str, Any] = notes
+    return found
 
 
-def _placeholder(config: Config, tensors: dict[str, torch.Tensor]) -> torch.Tensor | None:
-    """A placeholder for frozen word vectors: the checkpoint holds them, so their file is not needed."""
-    if not config.model.freeze_embeddings:
-        return None
-    return torch.zeros_like(tensors["model.decoder.embedding.weight"])
+def _hash_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 of all names and values."""
+    hashed = hashlib.sha256()
+    for name in sorted(tensors):
+        hashed.update(f"{name}\n".encode())
+        hashed.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return hashed.hexdigest()
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return Folder(path.parent, _REMEDY).damaged(path.name, why)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,13 +15,16 @@ import torch
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
-from exadec.corpus.record import Table, read_lines
+from exadec.corpus.record import Table
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
 from exadec.files import replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
+from exadec.reading.content import matches, parse_json
+from exadec.reading.folder import refuse_links
+from exadec.reading.lines import read_lines
 from exadec.search.generate import generate_split
 from exadec.strict_yaml import Overrides
 from exadec.textmetrics import Score, mean_score
@@ -44,6 +48,17 @@ class Output:
     """The model's own score: log p divided by the length penalty."""
     table: Table | None = None
     """The table the source was made from, for metrics that use it."""
+
+
+_SHAPE: dict[str, Any] = {
+    **dict.fromkeys(("uid", "source", "text"), str),
+    "exemplar": (str, None),
+    "references": [str],
+    "similarity": float,
+    "score": float,
+    "table": ([[str]], None),
+}
+"""A line of outputs"""
 
 
 def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
@@ -181,13 +196,18 @@ def read_outputs(path: Path) -> list[Output]:
     if not path.is_file():
         split = path.name.split(".")[0]
         raise InputError(f"{path}: no such file; `evaluate`, or `exadec generate RUN --split {split}`, makes it.")
+    refuse_links(path.parent)
     outputs = []
     for number, line in read_lines(path):
-        try:
-            row = json.loads(line)
-            row["references"] = tuple(row["references"])
-            row["table"] = row["table"] and tuple(map(tuple, row["table"]))
-            outputs.append(Output(**row))
-        except (json.JSONDecodeError, KeyError, TypeError):
-            raise InputError(f"{path}:{number}: not a line of outputs.") from None
+        row = parse_json(line, f"{path}:{number}")
+        if not matches(row, _SHAPE) or row.keys() != _SHAPE.keys() or not _is_whole(row):
+            again = f"run `exadec generate RUN --split {path.name.split('.')[0]}` again"
+            raise InputError(f"{path}:{number}: not a line of outputs; {again}.")
+        row["references"] = tuple(row["references"])
+        row["table"] = row["table"] and tuple(map(tuple, row["table"]))
+        outputs.append(Output(**row))
     return outputs
+
+
+def _is_whole(row: dict[str, Any]) -> bool:
+    return bool(row["references"]) and all(len(entry) in (2, 3) for entry in row["table"] or ())

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from exadec.errors import InputError
+from exadec.reading.content import matches, parse_json
 
 CURVES = "tensorboard"
 """The folder in a run where TensorBoard finds its events, if they are asked for."""
@@ -106,39 +107,60 @@ TrainingEvent = Started | Line
 RunEvent = TrainingEvent | Waiting | Finished | Failed | InterruptedRun
 """Events that the observer of several runs gets for each run."""
 
-_KINDS: dict[str, type[Line]] = {"loss": LossLine, "evaluation": Evaluated}
+_PLACE = {"step": int, "epoch": float, "seconds": float}
+_DEFAULTS: dict[str, Any] = {"surprise": None, "scores": {}}
+_KINDS: dict[str, tuple[type[Line], dict[str, Any]]] = {
+    "loss": (LossLine, {**_PLACE, "learning_rate": float, "loss": float}),
+    "evaluation": (
+        Evaluated,
+        {
+            **_PLACE,
+            **{"metric": str, "value": float, "signature": str, "surprise": (float, None), "scores": {str: float}},
+        },
+    ),
+}
+"""The class of each type of line, and the shape of the line"""
 
 
 def format_line(event: Line) -> str:
     """The event as a line of `metrics.jsonl`."""
-    kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
+    kind = next(name for name, (cls, _) in _KINDS.items() if isinstance(event, cls))
     return json.dumps({"kind": kind, **asdict(event)})
 
 
 def parse_lines(text: str, where: str) -> list[Line]:
-    """The events of `metrics.jsonl`. Types and keys of newer versions of exadec are skipped."""
+    """The events of `metrics.jsonl`. Types and keys of newer versions of exadec are skipped.
+
+    So is an incomplete last line: whoever wrote it was killed.
+    """
     events = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-            if row["kind"] in _KINDS:
-                events.append(_build(_KINDS[row["kind"]], row))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"{where}:{number}: not a line of metrics; the file is damaged.") from None
+            row = parse_json(line, where)
+        except InputError:
+            if number == len(lines):
+                break
+            row = None
+        if not matches(row, {"kind": str}):
+            raise InputError(f"{where}:{number}: not a line of metrics; delete this line.")
+        if row["kind"] in _KINDS:
+            cls, shape = _KINDS[row["kind"]]
+            if not matches(_DEFAULTS | row, shape):
+                raise InputError(f"{where}:{number}: not a line of metrics; delete this line.")
+            events.append(cls(**{item.name: row[item.name] for item in fields(cls) if item.name in row}))
     return events
 
 
 def keep_until(text: str, step: int) -> str:
-    """The lines up to a step, unchanged, whatever their type. An incomplete last line is dropped."""
+    """The lines up to a step, unchanged, whatever their type. Damaged lines and an incomplete last one are dropped."""
     kept = []
-    for line in text.splitlines(keepends=True):
+    for line in text.split("\n")[:-1]:
         try:
-            if json.loads(line).get("step", 0) <= step:
-                kept.append(line)
-        except ValueError:
+            row = parse_json(line, "")
+        except InputError:
             continue
+        of_step: Any = row.get("step", 0) if isinstance(row, dict) else None
+        if matches(of_step, float) and of_step <= step:
+            kept.append(f"{line}\n")
     return "".join(kept)
-
-
-def _build(cls: type[Line], row: dict[str, Any]) -> Line:
-    return cls(**{item.name: row[item.name] for item in fields(cls) if item.name in row})

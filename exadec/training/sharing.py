@@ -45,8 +45,8 @@ def shared_card() -> Iterator[bool]:
     settings = dict.fromkeys(_FOLDERS, tempfile.mkdtemp(prefix="exadec-mps-"))
     # Otherwise it would apply twice: the service renumbers the GPUs it sees, and its clients choose among those.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | settings
-    keeper = subprocess.Popen(
-        ["sh", "-c", _KEEPER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    keeper = subprocess.Popen(  # noqa: S603 - fixed words
+        ["sh", "-c", _KEEPER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,  # noqa: S607 - any shell
         stderr=subprocess.DEVNULL, start_new_session=True,  # keeps Ctrl-C from it
     )  # fmt: skip
     assert keeper.stdin is not None
@@ -66,5 +66,6 @@ def shared_card() -> Iterator[bool]:
 
 
 def _can_use_card(settings: dict[str, str]) -> bool:
-    probe = subprocess.run([sys.executable, "-c", _PROBE], env=os.environ | settings, capture_output=True, check=False)
+    command = [sys.executable, "-c", _PROBE]
+    probe = subprocess.run(command, env=os.environ | settings, capture_output=True, check=False)  # noqa: S603 - fixed words
     return probe.returncode == 0

@@ -27,12 +27,13 @@ from exadec.errors import InputError
 from exadec.exemplars.audit import find_faults
 from exadec.exemplars.join import Device, choose_device
 from exadec.exemplars.retrieve import ExemplarMap, keeping, retrieve
-from exadec.files import flush, replacing, writing
+from exadec.files import flush, locked_for_writing, replacing
 from exadec.loading.loader import Loader
 from exadec.loading.resident import ResidentLoader
 from exadec.model.backends.choice import choose_backend, on_device, pick_device, refuse_backend
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
+from exadec.reading.content import LARGE, read_bytes
 from exadec.search.guidance import refuse_guidance
 from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
@@ -44,7 +45,6 @@ from exadec.training.checkpoint import (
     Run,
     create_run,
     open_run,
-    read_checkpoint,
     refuse_other_files,
     write_checkpoint,
     write_config,
@@ -105,7 +105,7 @@ def train(
     folder = Path(folder)
     with join_processes() as processes, ExitStack() as held:
         processes.from_first(lambda: _refuse_impossible(config, processes.count, device))
-        processes.from_first(lambda: held.enter_context(writing(folder)))
+        processes.from_first(lambda: held.enter_context(locked_for_writing(folder)))
         go_on = processes.from_first(lambda: find_checkpoint(folder, resume, force))
         place = pick_device(device)
         held.enter_context(on_device(place))
@@ -338,9 +338,21 @@ class Trainer:
             self._write_weights(BEST)
         self._save()
 
+    def _read_last(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """The last checkpoint, if it has all that is needed to go on."""
+        tensors, notes = self.run.read_checkpoint(LAST)
+        shapes = {"losses": self.losses.shape}
+        for name, parameter in self.model.named_parameters():
+            shapes |= {f"adam.step.{name}": torch.Size([])}
+            shapes |= {f"adam.{key}.{name}": parameter.shape for key in ("exp_avg", "exp_avg_sq")}
+        for name, shape in shapes.items():
+            if name not in tensors or tensors[name].shape != shape or not tensors[name].is_floating_point():
+                raise InputError(f"{self.run.folder / LAST}: the state of training is damaged; start the run again.")
+        return tensors, notes
+
     def restore(self) -> None:
         """Return to the last checkpoint, and drop the lines of metrics that came after it."""
-        tensors, notes = self.processes.from_first(lambda: read_checkpoint(self.run.folder / LAST))
+        tensors, notes = self.processes.from_first(self._read_last)
         self.position = Position(**notes["position"])
         self.position.done = self.position.stale >= self.config.patience  # it may have changed
         self.model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
@@ -357,7 +369,8 @@ class Trainer:
         if not self.processes.is_first:
             return
         path = self.run.folder / METRICS
-        kept = keep_until(path.read_text(encoding="utf-8"), self.position.step)
+        written = read_bytes(path, LARGE, follow=False).decode(errors="replace")
+        kept = keep_until(written, self.position.step)
         with replacing(path) as draft:
             draft.write_text(kept, encoding="utf-8")
 
@@ -371,23 +384,8 @@ def build_model(config: Config, corpus: Corpus) -> Seq2seq:
     other_case = torch.from_numpy(find_other_case(corpus.vocabulary)) if config.model.copy_case else None
     model = Seq2seq(config.model, len(corpus.vocabulary), vectors, other_case=other_case)
     if config.training.start_from is not None:
-        _load_weights(model, open_run(Path(config.training.start_from)), corpus)
+        open_run(Path(config.training.start_from)).copy_weights(model, corpus.vocabulary)
     return model
-
-
-def _load_weights(model: Seq2seq, run: Run, corpus: Corpus) -> None:
-    """Put the best weights of a run into a model of the same shapes."""
-    if run.vocabulary.hash() != corpus.vocabulary.hash():
-        raise InputError(f"{run.folder}: `training.start_from` needs a run with the same vocabulary.")
-    weights, own = run.load_model().state_dict(), model.state_dict()
-    for name in sorted(weights.keys() | own.keys()):
-        there, here = (list(state[name].shape) if name in state else "absent" for state in (weights, own))
-        if there != here:
-            raise InputError(
-                f"{run.folder}: `training.start_from` needs a run with the same shapes, but {name} is {there} there "
-                f"and {here} here."
-            )
-    model.load_state_dict(weights)
 
 
 def refuse_settings(config: Config, wanted: str | None = None) -> None:

@@ -5,7 +5,6 @@ In: a prepared corpus folder, and its exemplars if there are any. Out: an `Inspe
 `inspection_tables` shows it on a terminal, `page` in a report.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import numpy as np
 
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus
-from exadec.corpus.record import read_lines
-from exadec.corpus.stage import MANIFEST, is_fresh, read_manifest
+from exadec.corpus.stage import MANIFEST, read_manifest
 from exadec.errors import InputError
 from exadec.exemplars.audit import Audit, SplitFacts, audit, find_faults, measure_splits
 from exadec.exemplars.retrieve import DEFAULT, ExemplarMap, exemplar_folder, open_exemplars
@@ -84,11 +82,9 @@ def inspect_corpus(folder: Path, exemplar_config: ExemplarConfig = DEFAULT) -> I
 
 
 def _open_corpus(folder: Path) -> Corpus:
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, remedy="run `exadec prepare` again")
     if not {"key", "config", "records", "vocabulary"} <= manifest.keys():
         raise InputError(f"{folder}: not a corpus folder; `exadec prepare` makes one.")
-    if not is_fresh(folder, manifest["key"]):
-        raise InputError(f"{folder}: files are missing or damaged; run `exadec prepare` again.")
     return Corpus(folder)
 
 
@@ -122,9 +118,7 @@ def score_copying(corpus: Corpus, exemplars: ExemplarMap) -> dict[str, CopyScore
 
 
 def _training_targets(corpus: Corpus, wanted: set[int]) -> dict[int, str]:
-    # A prepared split has one record per line, so lines that are not needed are not parsed.
-    lines = read_lines(corpus.folder / "train.jsonl")
-    return {number - 1: json.loads(line)["target"] for number, line in lines if number - 1 in wanted}
+    return {number: corpus.target(number) for number in sorted(wanted) if number >= 0}
 
 
 def _band(similarities: np.ndarray, values: dict[str, np.ndarray], rows: np.ndarray) -> Band:

@@ -15,6 +15,7 @@ from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
+from exadec.reading.content import read_text
 from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import CONFIG, open_corpus
 from exadec.training.events import Evaluated
@@ -255,6 +256,6 @@ def _recipe(results: Results) -> str:
         details("Parameters", plain_table(["Part", *(system.name for system in results.systems)], rows)),
     ]
     for system in results.systems:
-        text = (system.run.folder / CONFIG).read_text(encoding="utf-8")
+        text = read_text(system.run.folder / CONFIG, follow=False)
         blocks.append(details(f"Configuration of {system.name}", f"<pre>{escape(text)}</pre>"))
     return f"<h2>How it was made</h2>{''.join(blocks)}"

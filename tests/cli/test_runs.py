@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from exadec.cli import main
 from exadec.training.checkpoint import read_notes
 from support.command import SOURCE, assert_refused_in, exadec
 
@@ -161,13 +162,35 @@ sys.modules["torch.utils.tensorboard"] = types.SimpleNamespace(SummaryWriter=Sum
             "`model.cell` must be one of lstm, gru, elman",
         ),
         (["train", "toy.yaml", "--run", "new", "--set", "model.glove=gone.txt"], "gone.txt: no such file"),
-        (
-            ["train", "toy.yaml", "--run", "new", "--set", "model.hidden=10000000"],
-            "there is not enough memory for this;",
-        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 @pytest.mark.usefixtures("run")
 def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str], message: str) -> None:
     assert_refused_in(folder, arguments, message)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "exadec: there is not enough memory for this; try a smaller training.batch_size,"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "there is not enough memory for"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "exadec: there is not enough memory on the GPU for this;"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_lack_of_memory_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: Exception, message: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("exadec.training.trainer.build_model", fail)
+    monkeypatch.setattr(sys, "argv", ["exadec", "train", str(folder / "toy.yaml"), "--run", str(folder / "no-memory")])
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        main()
+    signal.signal(signal.SIGTERM, before)
+    assert end.value.code == 2
+    assert message in " ".join(capfd.readouterr().err.split())
+    assert not (folder / "no-memory").exists()

@@ -1,6 +1,7 @@
 """`exadec generate` and `exadec swap`, as a user meets them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_study_takes_exemplars_from_a_file(run: Path, tmp_path: Path) -> None:
     assert f"--exemplars {path}" in (tmp_path / "study" / "study.md").read_text("utf-8")
     path.write_text(" \n", "utf-8")
     assert_refused(exadec("swap", run, "--study", 5, "--exemplars", path), "there is no exemplar in this file")
-    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "No such file or directory")
+    assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "no such file")
 
 
 def test_a_study_uses_the_search_settings_and_the_whole_test_set_at_most(run: Path) -> None:
@@ -118,3 +119,20 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
 @pytest.mark.usefixtures("run")
 def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str], message: str) -> None:
     assert_refused_in(folder, arguments, message)
+
+
+def test_a_closed_stdin_is_said(run: Path) -> None:
+    command = [sys.executable, "-m", "exadec", "generate", str(run)]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert_refused(done, "stdin is closed")
+
+
+def test_text_is_utf8_in_every_locale(run: Path) -> None:
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "exadec", "generate", str(run), "--json", "--exemplar"]
+    done = subprocess.run([*command, "up é n1"], input=SOURCE.encode(), capture_output=True, env=plain, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["exemplar"] == "up é n1"
+    done = subprocess.run([*command, b"up \xe9"], input=SOURCE.encode(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == "exadec: the exemplar is not valid UTF-8.\n"

@@ -186,3 +186,21 @@ def test_the_subject_of_triples_is_said_where_it_changes(tmp_path: Path) -> None
     assert linearize(triples) == source
     write_records(tmp_path / "t.jsonl", [Record("0", source, "x", table=triples)])
     assert list(read_records(tmp_path / "t.jsonl")) == [Record("0", source, "x", table=triples)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (r'{"source": "a\ud800", "target": "b"}', "half a character"),
+        ('{"source": ' + "[" * 100_000, "nested too deeply"),
+        ('{"source": "a", "target": "b", "n": ' + "9" * 5000 + "}", "too many digits"),
+        ('{"table": [["a", ' + "[" * 500 + "]" * 500 + ']], "target": "b"}', "must be text or a number, but is a list"),
+        ('{"source": "a", "target": "b", "uid": ["c"]}', "'uid' must be text or a number, but is a list"),
+        ('{"source": "a", "target": "b", "group": {"c": 1}}', "'group' must be text or a number, but is a dict"),
+    ],
+)
+def test_records_that_cannot_be_used_are_refused_by_their_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"source": "a", "target": "b"}\n' + line + "\n", "utf-8")
+    with pytest.raises(InputError, match=f"a.jsonl:2: .*{message}"):
+        list(read_records(path))

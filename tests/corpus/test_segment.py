@@ -22,6 +22,7 @@ from exadec.corpus.segment import (
     find_other_case,
 )
 from exadec.corpus.vocabulary import SPECIALS, PieceTable, Vocabulary
+from exadec.reading.folder import Folder
 
 
 def spaced(text: str) -> str:
@@ -57,7 +58,7 @@ def test_bpe_joins_to_the_same_text(bpe: BpeSegmenter, text: str) -> None:
 
 def test_bpe_is_saved_and_opened(bpe: BpeSegmenter, tmp_path: Path) -> None:
     bpe.save(tmp_path)
-    opened = BpeSegmenter.open(tmp_path, lower_case=False)
+    opened = BpeSegmenter.open(Folder(tmp_path, "learn it again"), lower_case=False)
     assert opened.segment("the newest 東京") == bpe.segment("the newest 東京")
     assert opened.pieces() == bpe.pieces()
 
@@ -176,7 +177,7 @@ def test_either_case_learns_from_next_to_nothing(text: str) -> None:
 
 def test_either_case_is_saved_and_opened_and_numbers_its_pieces(either: EitherCaseSegmenter, tmp_path: Path) -> None:
     either.save(tmp_path)
-    opened = EitherCaseSegmenter.open(tmp_path, lower_case=False)
+    opened = EitherCaseSegmenter.open(Folder(tmp_path, "learn it again"), lower_case=False)
     assert opened.pieces() == either.pieces()
     table = PieceTable(Vocabulary(either.pieces()))
     lines = ["", STORY, "Explosion", "Qq qq", STORY.title(), "x"]

@@ -7,7 +7,7 @@ import pytest
 from exadec.corpus.prepare import Corpus, prepare
 from exadec.corpus.stage import hash_file
 from exadec.errors import InputError
-from exadec.files import reading
+from exadec.files import locked_for_reading
 from support.toys import TWO_RECORDS, config_for, write_splits
 
 
@@ -36,7 +36,15 @@ def test_damaged_stage_is_made_again(tmp_path: Path) -> None:
     write_splits(tmp_path, TWO_RECORDS)
     config = config_for(tmp_path, segmentation="words")
     ids = prepare(config).folder / "train.source.ids.npy"
-    ids.write_bytes(ids.read_bytes()[:-4])
+    whole = ids.read_bytes()
+    for damaged in (whole[:-4], whole[:-4] + b"\1\0\0\0", bytes(len(whole))):  # also of the same size
+        ids.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"train.source.ids.npy: the file is damaged: .*; run `exadec prepare` again"
+        ):
+            Corpus(ids.parent).sources("train")
+        prepare(config)
+        assert ids.read_bytes() == whole
     assert prepare(config).text(prepare(config).sources("train")[1]) == TWO_RECORDS[1]["source"]
 
 
@@ -88,7 +96,7 @@ def test_corpus_in_use_is_not_replaced(tmp_path: Path) -> None:
     write_splits(tmp_path, TWO_RECORDS)
     corpus = prepare(config_for(tmp_path, segmentation="words"))
     other = config_for(tmp_path, segmentation="words", lower_case=True)
-    with reading(corpus.folder), pytest.raises(InputError, match=r"has been reading it since"):
+    with locked_for_reading(corpus.folder), pytest.raises(InputError, match=r"has been reading it since"):
         prepare(other)
     assert Corpus(corpus.folder).hash == corpus.hash
     assert prepare(other).hash != corpus.hash

@@ -28,6 +28,7 @@ from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Weighting, terms
 from exadec.exemplars.index import BowIndex, Hit
 from exadec.exemplars.index_files import FORMAT
+from support.damage import sign
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).map(" ".join)
 
@@ -279,19 +280,91 @@ def test_each_damaged_file_is_named(tmp_path: Path) -> None:
     for path in paths:
         content = path.read_bytes()
         flipped = [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in (0, len(content) - 1)]
-        for damaged in (b"", content[:-1], content + b" "):
+        for damaged in (b"", content[:-1], content + b" ", *flipped):
             path.write_bytes(damaged)
-            with pytest.raises(InputError, match=f"{path.name}: this file is damaged"):
+            with pytest.raises(InputError, match=f"{path.name}: the file is damaged: it is not what was written"):
                 BowIndex.open(tmp_path / "i")
-        for damaged in flipped:
-            path.write_bytes(damaged)
-            with pytest.raises(InputError, match=f"{path.name}: this file is damaged"):
-                BowIndex.open(tmp_path / "i").verify()
         path.unlink()
-        with pytest.raises(InputError, match=f"{path.name}: this file is damaged"):
+        with pytest.raises(InputError, match=f"{path.name}: no such file; delete .* and build the index again"):
             BowIndex.open(tmp_path / "i")
         path.write_bytes(content)
-    BowIndex.open(tmp_path / "i").verify()
+    opened = BowIndex.open(tmp_path / "i")
+    opened.verify()
+    paths[0].write_bytes(b"damaged since")
+    with pytest.raises(InputError, match=paths[0].name):
+        opened.verify()
+
+
+def changed(array: np.ndarray, place: int, value: int) -> np.ndarray:
+    array = array.copy()
+    array.reshape(-1)[place] = value
+    return array
+
+
+HOSTILE: list[tuple[str, Callable[[np.ndarray], np.ndarray], str]] = [
+    ("columns", lambda a: changed(a, -1, 10**6), "not from 0 to"),
+    ("columns", lambda a: a[::-1].copy(), "do not ascend"),
+    ("ids", lambda a: changed(a, 0, -1), "not from 0 to"),
+    ("ids", lambda a: changed(a, -1, 10**9), "not from 0 to"),
+    ("offsets", lambda a: changed(a, 1, -5), "offsets do not ascend"),
+    ("offsets", lambda a: changed(a, 1, 1 << 60), "offsets do not ascend"),
+    ("offsets", lambda a: a[:-1].copy(), "its shape is"),
+    ("terms", lambda a: changed(a, 0, 1 << 30), "not from 0 to"),
+    ("terms", lambda a: changed(a, 0, -1), "not from 0 to"),
+    ("terms", lambda a: a.astype(np.int64), "its numbers are <i8"),
+    ("terms", lambda a: changed(a, 1, int(a[0])), "do not ascend"),
+    ("counts", lambda a: changed(a, 0, 0), "not from 1 to"),
+    ("squares", lambda a: changed(a, 0, 0), "the norm of a text is 0"),
+    ("head_of", lambda a: np.zeros_like(a), "a column belongs to no term, or to several"),
+    ("head_of", lambda a: changed(a, 0, 30_000), "not from -1 to"),
+    ("head", lambda a: a[:, :, :-1].copy(), "its shape is"),
+    ("tail_offsets", lambda a: changed(a, 0, 1), "offsets do not ascend"),
+    ("tail_rows", lambda a: np.zeros_like(a), "a list in it has no end"),
+    ("tail_rows", lambda a: np.concatenate([[-7], a[1:]]).astype(np.int32), "a list in it has no end"),
+    ("word_weights", lambda a: changed(a, 0, 0), "not from 1 to"),
+    ("words", lambda a: np.frombuffer(b'["a"]'.ljust(len(a)), np.uint8), "its shape is|not a list of new words"),
+    ("words", lambda a: np.frombuffer(b"[" * len(a), np.uint8), "nested too deeply|not JSON"),
+]
+
+
+@pytest.mark.parametrize(("part", "change", "message"), HOSTILE)
+def test_signed_files_cannot_lead_the_kernels_astray(
+    tmp_path: Path, part: str, change: Callable[[np.ndarray], np.ndarray], message: str
+) -> None:
+    """Whoever makes an index can make its hashes, too: the numbers themselves are checked."""
+    built(tmp_path / "i", [f"a b w{number} w{number % 7}" for number in range(200)])
+    path = tmp_path / "i" / f"000001.0.{part}.npy"
+    np.save(path, change(np.load(path)))
+    sign(path)
+    with pytest.raises(InputError, match=f"000001.0.{part[:4]}.*: .*({message})"):
+        BowIndex.open(tmp_path / "i")
+
+
+def test_a_long_tail_is_checked_for_order(tmp_path: Path) -> None:
+    """More terms than dense columns, so that there are inverted lists with several rows."""
+    built(tmp_path / "i", [" ".join(f"w{(number * step) % 90}" for step in range(1, 9)) for number in range(90)])
+    path = tmp_path / "i" / "000001.0.tail_rows.npy"
+    rows = np.load(path)
+    place = int(np.flatnonzero((rows[1:] < 90) & (rows[:-1] < 90))[0])
+    for value, message in ((89, "does not ascend"), (-1, "not from 0 to 89"), (90, "not from 0 to 89|does not ascend")):
+        np.save(path, changed(rows, place, value))
+        sign(path)
+        with pytest.raises(InputError, match=message):
+            BowIndex.open(tmp_path / "i")
+
+
+def test_links_in_an_index_are_refused(tmp_path: Path) -> None:
+    index, precious = built(tmp_path / "i"), tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "i" / "000002.0.ids.npy").symlink_to(precious)
+    for use in (lambda: index.add(["e f"]), lambda: BowIndex.open(tmp_path / "i")):
+        with pytest.raises(InputError, match=r"000002.0.ids.npy: a symbolic link"):
+            use()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "000001.0.ids.npy").symlink_to(precious)
+    with pytest.raises(InputError, match="a symbolic link"):
+        BowIndex.build(["a"]).save(tmp_path / "new")
+    assert precious.read_text() == "mine"
 
 
 def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
@@ -301,7 +374,7 @@ def test_damaged_manifests_are_refused(tmp_path: Path) -> None:
     for damaged in ("", manifest[:-9], manifest.replace('"next_id": 3', '"next_id": 2'), "\xff", "[]", "{}"):
         path.write_bytes(damaged.encode("latin-1"))
         for use in (BowIndex.open, BowIndex.build(["a"]).save):
-            with pytest.raises(InputError, match=r"manifest is damaged|not an index"):
+            with pytest.raises(InputError, match=r"manifest.json: .*; delete|not an index"):
                 use(tmp_path / "i")
 
 

@@ -90,7 +90,8 @@ def test_given_exemplars_are_taken_as_they_are(corpus: Corpus, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"given.jsonl:1: expected an object"),
+        ("{", r"given.jsonl:1: not JSON"),
+        ("{}", r"given.jsonl:1: expected an object"),
         ('{"split": "dev", "uid": "a", "exemplar": "b"}', "unknown split 'dev'"),
         ('{"split": "test", "uid": "a", "exemplar": "train-1"}', "no test record with the uid 'a'"),
         ('{"split": "test", "uid": "test-1", "exemplar": "x"}', "no training record with the uid 'x'"),

@@ -1,5 +1,7 @@
 """Runs on disk: what does not fit together is refused."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from safetensors.torch import save_file
 from exadec.api import load
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.training.checkpoint import BEST, Run, open_corpus
+from exadec.training.checkpoint import BEST, Run, open_corpus, read_checkpoint
 from exadec.training.trainer import train
 from support.toys import variant_config
 
@@ -24,14 +26,57 @@ def test_checkpoint_from_another_vocabulary_is_refused(run: Run, tmp_path: Path)
     folder.mkdir()
     for path in run.folder.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    Vocabulary(["other", "words"]).save(folder / "vocabulary.json")
-    with pytest.raises(InputError, match="trained with another vocabulary"):
+    other = Vocabulary(["other", "words"])
+    other.save(folder / "vocabulary.json")
+    with pytest.raises(InputError, match=r"vocabulary.json: .* not the vocabulary of run.json"):
         load(folder)
-    save_file({"x": torch.zeros(1)}, folder / BEST)
-    with pytest.raises(InputError, match="not a checkpoint of exadec, or damaged"):
+    facts = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps({**facts, "vocabulary": other.hash()}), "utf-8")
+    with pytest.raises(InputError, match=r"best.safetensors: .* has another shape than the model's"):
         load(folder)
-    (folder / BEST).write_bytes(b"rubbish")
-    with pytest.raises(InputError, match="not a checkpoint of exadec, or damaged"):
+
+
+def test_damaged_checkpoints_are_refused(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    tensors, notes = read_checkpoint(folder / BEST)
+    name = "model.decoder.embedding.weight"
+    broken = tensors[name].clone()
+    broken[0, 0] = torch.nan
+    for changed, said, message in (
+        ({"x": torch.zeros(1)}, notes, "the model has no weights"),
+        ({**tensors, name: tensors[name][1:].clone()}, notes, "has another shape than the model's"),
+        ({**tensors, name: tensors[name].double()}, notes, "of another type than the model's"),
+        ({**tensors, name: tensors[name] + 1}, notes, "it is not what was written"),
+        ({**tensors, name: broken}, {**notes, "sha256": None}, "not what was written"),
+        ({**tensors, name: broken}, {key: notes[key] for key in ("vocabulary", "position")}, "not finite"),
+        (tensors, {"vocabulary": 5}, "it has no notes of exadec's"),
+        (tensors, {**notes, "vocabulary": "other"}, "trained with another vocabulary"),
+    ):
+        save_file(changed, folder / BEST, metadata={"notes": json.dumps(said)})
+        with pytest.raises(InputError, match=f"best.safetensors: .*{message}"):
+            load(folder)
+    for content in (b"rubbish", (1 << 60).to_bytes(8, "little") + b"{", b""):
+        (folder / BEST).write_bytes(content)
+        with pytest.raises(InputError, match=r"best.safetensors: .* not a checkpoint of exadec"):
+            load(folder)
+
+
+def test_checkpoint_of_an_earlier_version_has_no_hash(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    tensors, notes = read_checkpoint(folder / BEST)
+    save_file(tensors, folder / BEST, metadata={"notes": json.dumps({k: notes[k] for k in ("vocabulary", "position")})})
+    assert load(folder).write("house1 n1 k1").text == load(run.folder).write("house1 n1 k1").text
+
+
+def test_settings_cannot_ask_for_more_than_the_checkpoint_has(run: Run, tmp_path: Path) -> None:
+    """A model of this size would take 100 GB. It is refused by its shapes, before there is one."""
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    path = folder / "config.yaml"
+    path.write_text(path.read_text("utf-8").replace("hidden: 16", "hidden: 65000", 1), "utf-8")
+    with pytest.raises(InputError, match=r"best.safetensors: .* has another shape"):
         load(folder)
     (folder / BEST).unlink()
     with pytest.raises(InputError, match="no such checkpoint"):

@@ -60,3 +60,21 @@ def test_lines_up_to_a_step_are_kept_as_they_are() -> None:
     assert keep_until(text, 30) == f"{LOSS}\n{NEWER}\n"
     assert keep_until(text, 24) == ""
     assert keep_until(text + LOSS[:40], 38) == text  # cut off by a power failure
+
+
+@pytest.mark.parametrize("rest", ['{"kind": "lo', "5", "", '{"kind": "loss", "step": 1', "\ufffd"])
+def test_an_incomplete_last_line_is_left_out(rest: str) -> None:
+    whole = f"{LOSS}\n{SCORE}\n"
+    if rest != "5":  # which is a line of JSON, but none of metrics
+        assert parse_lines(whole + rest, "here") == parse_lines(whole, "here")
+    assert keep_until(whole + rest, 100) == whole
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["5", "[]", "{", '{"kind": ["loss"]}', '{"kind": "loss"}', LOSS.replace("25", '"x"'), SCORE.replace("62.5", "NaN")],
+)
+def test_damaged_lines_are_refused_by_number(line: str) -> None:
+    with pytest.raises(InputError, match="here:2: not a line of metrics; delete this line"):
+        parse_lines(f"{LOSS}\n{line}\n{SCORE}\n", "here")
+    assert LOSS in keep_until(f"{LOSS}\n{line}\n{SCORE}\n", 100)

@@ -225,7 +225,7 @@ def test_what_is_no_corpus_is_refused_in_one_line(tmp_path: Path) -> None:
         inspect_corpus(exemplars.folder)
     broken = Path(shutil.copytree(corpus.folder, tmp_path / "broken"))
     (broken / "train.source.ids.npy").unlink()
-    with pytest.raises(InputError, match="missing or damaged"):
+    with pytest.raises(InputError, match=r"train.source.ids.npy: no such file; run `exadec prepare` again"):
         inspect_corpus(broken)
 
 

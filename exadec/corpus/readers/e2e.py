@@ -11,8 +11,9 @@ from pathlib import Path
 
 from exadec.corpus.columns import find_columns
 from exadec.corpus.readers.published import locate, require_split, spaced, table_record
-from exadec.corpus.record import Record, Table, log_skipped, read_lines
+from exadec.corpus.record import Record, Table, log_skipped
 from exadec.errors import InputError
+from exadec.reading.lines import read_lines
 
 E2E_FILES = {"train": "trainset.csv", "valid": "devset.csv", "test": "testset_w_refs.csv"}
 

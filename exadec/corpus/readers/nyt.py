@@ -12,9 +12,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.corpus.readers.published import read_elements, require_split, spaced
-from exadec.corpus.record import Record, log_skipped, read_lines
+from exadec.corpus.record import Record, log_skipped
 from exadec.corpus.segment import WordSegmenter
 from exadec.errors import InputError
+from exadec.reading.lines import read_lines
 
 NYT_YEARS = (2003, 2007)
 """The first and the last year that Durrett et al. use."""
@@ -69,7 +70,7 @@ def read_nyt(folder: Path, split: str, development: int = NYT_DEVELOPMENT, seed:
             f"{folder}: {development:,} training documents must be drawn for development, "
             f"but there are only {len(uids):,} documents with an abstract from before 2007."
         )
-    drawn = set(random.Random(seed).sample(uids, development))
+    drawn = set(random.Random(seed).sample(uids, development))  # noqa: S311 - a draw, no secret
     skipped: list[str] = []
     for document in _read_documents(folder, "train", skipped):
         if (document.uid in drawn) == (split == "valid"):

@@ -9,8 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from exadec.config import CorpusConfig
-from exadec.corpus.record import SPLITS, Record, Table, linearize, log_skipped, read_lines
+from exadec.corpus.record import SPLITS, Record, Table, linearize, log_skipped
 from exadec.errors import ConfigError, InputError
+from exadec.reading.lines import read_lines
 
 _ENTITY = "<!ENTITY"
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exadec.corpus.readers.published import align, locate, read_aligned, require_split, spaced, table_record
-from exadec.corpus.record import Record, Table, log_skipped, read_lines
+from exadec.corpus.record import Record, Table, log_skipped
 from exadec.errors import InputError
+from exadec.reading.lines import read_lines
 
 NONE = "<none>"
 """The value of a WikiBio field that is empty in the infobox."""

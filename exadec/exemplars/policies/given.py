@@ -3,16 +3,19 @@
 In: JSONL lines of `split`, `uid` and `exemplar`. Out: for each instance the training instance that the file names.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from exadec.corpus.prepare import Corpus
-from exadec.corpus.record import SPLITS, fingerprint, read_lines
+from exadec.corpus.record import SPLITS, fingerprint
 from exadec.errors import InputError
 from exadec.exemplars.policies.policy import Policy
 from exadec.exemplars.policies.pool import Choice, Engine, Instances, Pool
+from exadec.reading.content import matches, parse_json
+from exadec.reading.lines import read_lines
+
+_NAME = (str, int, float)
 
 
 class Given(Policy):
@@ -34,11 +37,10 @@ def _read_given(path: Path, corpus: Corpus) -> dict[str, np.ndarray]:
     named = {split: np.full(corpus.size(split), -1, np.int64) for split in SPLITS}
     for line_number, line in read_lines(path):
         where = f"{path}:{line_number}"
-        try:
-            row = json.loads(line)
-            split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.") from None
+        row = parse_json(line, where)
+        if not matches(row, {"split": str, "uid": _NAME, "exemplar": _NAME}):
+            raise InputError(f"{where}: expected an object with `split`, `uid` and `exemplar`.")
+        split, uid, exemplar = row["split"], row["uid"], row["exemplar"]
         if split not in SPLITS:
             raise InputError(f"{where}: unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
         number, chosen = places[split].find(uid), places["train"].find(exemplar)

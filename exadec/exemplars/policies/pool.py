@@ -12,6 +12,7 @@ import numpy as np
 
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus
+from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
 from exadec.exemplars.candidates import Unarranged, query_factors
 from exadec.exemplars.cluster import join_on_cluster
@@ -161,6 +162,8 @@ class Pool:
         ledger = None
         if engine.unfinished is not None:
             ledger = Ledger(engine.unfinished / name, engine.key, len(side), k)
+            if ledger.found.ids.max(initial=-1) >= len(order):
+                raise InputError(f"{engine.unfinished}: the unfinished join is damaged; delete this folder.")
         if id(candidates) not in self._finders:  # the splits share it
             self._finders[id(candidates)] = make_finder(candidates, k, allowed, engine.device)
         return join_by(self._finders[id(candidates)], side.rows, k, allowed, ledger, engine.report)

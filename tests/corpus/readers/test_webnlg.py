@@ -88,6 +88,7 @@ def test_empty_texts_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("<!DOCTYPE b [\n<!ENTITY a 'lol'>\n]>\n<b/>", "a.xml:2: declares an XML entity"),
         (ENTRIES[:600], r"a.xml:13: not well-formed XML \(unclosed token"),
         (ENTRIES.replace("</lex>", "</text>", 1), "a.xml:11: not well-formed XML .mismatched tag"),
         (ENTRIES.replace(" | leaderName", ""), "a.xml:14: expected subject . property . object, but found 'Elm"),

@@ -1,0 +1,265 @@
+"""Feed mutated files to the readers, as many a second as they take, and count what goes wrong.
+
+    python tests/campaign/fuzz.py --target records --seconds 300
+
+The targets are `records` (JSONL, TSV, CSV), `config` (YAML and overrides), `run` (a run folder's files) and `index` (an
+index, signed as its maker could, then searched). Each execution takes a file of a small project, changes some of it,
+and opens it in this process. Only `InputError` may come out. The summary is JSON: executions, executions a second,
+other exceptions with a case that shows each, hangs (over `--limit` seconds), and growth of memory. If a kernel crashes,
+the parent process says with which case: a target runs in a child, and each case follows from its number alone.
+"""
+
+import argparse
+import json
+import mmap
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from exadec.config import Config
+from exadec.corpus.record import Reading, read_records
+from exadec.errors import InputError
+from exadec.exemplars.index import BowIndex
+from exadec.experiment.plan import describe_settings
+from exadec.training.checkpoint import BEST, open_run
+from exadec.training.evaluation import read_outputs
+from support.damage import make_project, sign
+from support.forked import fork
+
+Target = Callable[[random.Random], None]
+TOKENS = (
+    b"", b"\0", b"\xff", b'"', b"\\", b"\n", b"\t", b",", b"[", b"]", b"{", b"}", b":", b"-1", b"1e999", b"NaN",
+    b"null", b"true", rb"\ud800", b"9" * 20, b"9" * 5000, b"&a ", b"*a ", b"<<: ", b"!!python/object ", b"? ",
+    b"- ", b"|\n", b"[" * 40, b"\xef\xbb\xbf", b"../", b"0x", b".inf", b"2024-13-01", b"\xe2\x80\xa8",
+)  # fmt: skip
+
+
+class HungError(BaseException):
+    """A case took too long. No reader may catch it."""
+
+
+def mutate(content: bytes, draw: random.Random) -> bytes:
+    """Change, insert, remove, repeat or cut some bytes."""
+    changed = bytearray(content)
+    for _ in range(draw.choice((1, 1, 1, 2, 4))):
+        place = draw.randrange(len(changed) + 1)
+        span = draw.randrange(1, 9)
+        kind = draw.randrange(7)
+        if kind == 0:
+            changed[place : place + 1] = bytes([draw.randrange(256)])
+        elif kind == 1 and place < len(changed):
+            changed[place] ^= 1 << draw.randrange(8)
+        elif kind == 2:
+            changed[place:place] = draw.choice(TOKENS)
+        elif kind == 3:
+            changed[place : place + span] = draw.choice(TOKENS)
+        elif kind == 4:
+            del changed[place : place + span]
+        elif kind == 5:
+            other = draw.randrange(len(changed) + 1)
+            changed[place:place] = changed[other : other + 4 * span]
+        else:
+            changed[place : place + span] = draw.randbytes(span)
+        if draw.random() < 0.02:
+            del changed[draw.randrange(len(changed) + 1) :]
+    return bytes(changed)
+
+
+def fuzz_records(folder: Path) -> Target:
+    row = b'{"uid": "a", "source": "b c", "target": "d", "group": "e", "references": ["f"]}\n'
+    table = b'{"table": [["name", "The Oak"], ["food", 5]], "target": "x\\ud83d\\ude00"}\n'
+    columns = b"source,target,group\na b,c,d\n", b"source\ttarget\ttable\na\tc\t[[1, 2]]\n"
+    seeds = [(row * 2, ".jsonl"), (table, ".jsonl"), (columns[0], ".csv"), (columns[1], ".tsv")]
+
+    def one(draw: random.Random) -> None:
+        content, ending = draw.choice(seeds)
+        path = folder / f"case{ending}"
+        path.write_bytes(mutate(content, draw))
+        for record in read_records(path, Reading(require_target=draw.random() < 0.5, skip_empty=draw.random() < 0.5)):
+            record.source.encode()
+
+    return one
+
+
+def fuzz_config(folder: Path) -> Target:
+    seeds = [
+        b"folder: x\npreset: exadec\nmodel:\n  hidden: 8\n  rank: 4\ntraining: {seed: 1, learning_rate: 1e-3}\n",
+        b"folder: &a x\ncorpus: {train: *a, valid: b, format: records}\nsearch:\n  length_penalty: 0.5\n",
+    ]
+    overrides = [b"search.beam_size=3", b"folder=2024-12-01", b"preset=released", b"training.seed=5"]
+
+    def one(draw: random.Random) -> None:
+        path = folder / "case.yaml"
+        if draw.random() < 0.7:
+            path.write_bytes(mutate(draw.choice(seeds), draw))
+            Config.load(path)
+        else:
+            path.write_bytes(b"folder: x\n")
+            Config.load(path, [os.fsdecode(mutate(draw.choice(overrides), draw))])
+
+    return one
+
+
+def fuzz_run(folder: Path) -> Target:
+    run = folder / "project" / "work" / "run"
+    config = open_run(run).config
+    described = {"folder": "work", **{key: {} for key in ("corpus", "model", "training", "search")}}
+    for name, value in describe_settings(config).items():  # without the defaults, which take most of the time to parse
+        section, _, key = name.partition(".")
+        described[section][key] = value
+    (run / "config.yaml").write_text(yaml.safe_dump(described), "utf-8")
+    whole = {path.name: path.read_bytes() for path in run.iterdir()}
+    # The smaller files are as interesting as the larger ones, and faster.
+    names = [name for name in whole if name != "last.safetensors"]
+
+    def one(draw: random.Random) -> None:
+        name = draw.choice(names)
+        content = whole[name]
+        start = draw.choice((0, 0, max(0, len(content) - 2000)))
+        (run / name).write_bytes(
+            content[:start] + mutate(content[start : start + 2000], draw) + content[start + 2000 :]
+        )
+        try:
+            opened = open_run(run)
+            if name == BEST:
+                opened.load_model()
+            elif name == "metrics.jsonl":
+                opened.metrics()
+            elif name.endswith("outputs.jsonl"):
+                read_outputs(run / name)
+            opened.segmenter.segment("house1 n3 ü")
+        finally:
+            (run / name).write_bytes(content)
+
+    return one
+
+
+def fuzz_index(folder: Path) -> Target:
+    home = folder / "index"
+    index = BowIndex.build([f"a b w{number} w{number % 3}" for number in range(20)], "tfidf")
+    index.save(home)
+    index.add([f"a new{number} words words" for number in range(4)])
+    index.delete([3])
+    whole = {path.name: path.read_bytes() for path in home.iterdir()}
+
+    def one(draw: random.Random) -> None:
+        name = draw.choice(sorted(set(whole) - {".lock"}))
+        (home / name).write_bytes(mutate(whole[name], draw))
+        sign(home / name)
+        try:
+            opened = BowIndex.open(home)
+            opened.search_many(["a b w1 words", "new1 w2 unknown"], 3)
+            opened.search("a new1 w1")
+        finally:
+            (home / name).write_bytes(whole[name])
+            (home / "manifest.json").write_bytes(whole["manifest.json"])
+
+    return one
+
+
+TARGETS = {"records": fuzz_records, "config": fuzz_config, "run": fuzz_run, "index": fuzz_index}
+
+
+def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, limit: float, place: mmap.mmap) -> dict:
+    """Run one target, and count."""
+
+    def on_alarm(number: int, frame: object) -> None:
+        raise HungError
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    one = TARGETS[name](folder)
+    problems: dict[str, str] = {}
+    hangs: list[int] = []
+    refused = executions = 0
+    memory = None
+    started = time.monotonic()
+    while executions < cases and time.monotonic() - started < seconds:
+        place[:8] = executions.to_bytes(8, "little")
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        try:
+            one(random.Random(f"{seed}/{executions}"))
+        except InputError as error:
+            refused += 1
+            if "\n" in str(error):
+                problems.setdefault("a message of several lines", f"case {executions}: {error!r}")
+        except HungError:
+            hangs.append(executions)
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            key = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+            problems.setdefault(key, f"case {executions}: {error!r}"[:300])
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        executions += 1
+        if executions == 1000:
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    took = time.monotonic() - started
+    growth = 0 if memory is None else (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) >> 10
+    return {
+        "target": name,
+        "seed": seed,
+        "executions": executions,
+        "a_second": round(executions / took, 1),
+        "refused": refused,
+        "problems": problems,
+        "hangs": hangs[:10],
+        "memory_growth_mib": growth,
+    }
+
+
+def fuzz(name: str, seed: int = 1, cases: int = 1 << 60, seconds: float = 60, limit: float = 5) -> dict:
+    """Run one target in a child, so that a crash of the process is a result, too."""
+    home = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=home) as folder, mmap.mmap(-1, 8) as place:
+        if name == "run":
+            make_project(Path(folder) / "project")
+            shutil.rmtree(Path(folder) / "project" / "work" / "corpus")
+        reading, writing = os.pipe()
+        child = fork()
+        if child == 0:
+            try:
+                found = campaign(name, Path(folder), seed, cases, seconds, limit, place)
+                os.write(writing, json.dumps(found).encode())
+            except BaseException:
+                traceback.print_exc()
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            answer = pipe.read()
+        _, status = os.waitpid(child, 0)
+        if not answer:
+            case = int.from_bytes(place[:8], "little")
+            crash = f"case {case} ended the process: {os.waitstatus_to_exitcode(status)}"
+            return {"target": name, "seed": seed, "executions": case, "problems": {"crash": crash}, "hangs": []}
+        found = json.loads(answer)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", choices=[*TARGETS, "all"], default="all")
+    parser.add_argument("--cases", type=int, default=1 << 60, help="stop each target after so many executions")
+    parser.add_argument("--seconds", type=float, default=60, help="stop each target after so long")
+    parser.add_argument("--limit", type=float, default=5, help="seconds after which a case hangs")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    names = list(TARGETS) if options.target == "all" else [options.target]
+    found = [fuzz(name, options.seed, options.cases, options.seconds, options.limit) for name in names]
+    print(json.dumps(found, indent=1))
+    sys.exit(1 if any(one["problems"] or one["hangs"] for one in found) else 0)
+
+
+if __name__ == "__main__":
+    main()
