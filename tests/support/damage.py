@@ -127,7 +127,8 @@ class Workshop:
             return f"{where}: status {outcome.status}: {' / '.join(told[-3:])}"
         if outcome.peak > 4096:
             return f"{where}: took {outcome.peak} MiB"
-        names = (path.name, str(path.parent), *("`" * (path.suffix == ".yaml")))  # of settings, the key is named
+        names = [path.name] if path.parent == Path() else [path.name, str(path.parent)]
+        names += ["`"] if path.suffix == ".yaml" else []  # of settings, the key is named
         if outcome.status == 2 and not any(name in told[-1] for name in names):
             return f"{where}: does not name the file: {told[-1]}"
         is_editable = path.name in EDITABLE or path.suffix == ".jsonl" or path.parent.name == "results"
