@@ -16,7 +16,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from exadec.config import Config, ConfigError
+from exadec.config import Config, ConfigError, ModelConfig
 from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.vocabulary import Vocabulary
@@ -64,18 +64,12 @@ class Run:
     def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
         """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
         place = pick_device(device)
-        tensors, notes = self.read_checkpoint(name)
+        tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
-        model = self._build_model()
+        model = self._build_model(tensors, name)
         model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
         return model.eval().to(place)
-
-    def read_checkpoint(self, name: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """Tensors and notes of a checkpoint whose weights fit the run's model."""
-        with torch.device("meta"):  # shapes without memory: settings may ask for any size
-            expected = self._build_model().state_dict()
-        return read_checkpoint(self.folder / name, {f"model.{key}": value for key, value in expected.items()})
 
     def copy_weights(self, model: Seq2seq, vocabulary: Vocabulary) -> None:
         """Put the best weights into another model of the same shapes and vocabulary (`training.start_from`)."""
@@ -91,11 +85,16 @@ class Run:
                 )
         model.load_state_dict(weights)
 
-    def _build_model(self) -> Seq2seq:
-        """A model without the run's weights. Frozen word vectors are among those, so their file is not needed."""
-        size = len(self.vocabulary), self.config.model.embedding
-        placeholder = torch.zeros(size) if self.config.model.freeze_embeddings else None
-        return Seq2seq(self.config.model, len(self.vocabulary), pretrained=placeholder)
+    def _build_model(self, tensors: Mapping[str, torch.Tensor], name: str) -> Seq2seq:
+        """A model that these tensors fit. Frozen word vectors are among them, so their file is not needed."""
+        config, size = self.config.model, len(self.vocabulary)
+        # The settings of a damaged run may ask for any size. Do not fill the memory to find out.
+        if fewest_weights(config, size) > sum(tensor.numel() for tensor in tensors.values()):
+            raise _damaged(self.folder / name, "it has fewer weights than the model")
+        placeholder = torch.zeros(size, config.embedding) if config.freeze_embeddings else None
+        model = Seq2seq(config, size, pretrained=placeholder)
+        refuse_other_weights(self.folder / name, tensors, model)
+        return model
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""
@@ -226,23 +225,32 @@ def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: d
             raise OSError(f"{path}: could not be written: {error}") from None
 
 
-def read_checkpoint(
-    path: Path, expected: Mapping[str, torch.Tensor] | None = None
-) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Tensors and notes. The weights must have the names, shapes and dtypes of `expected`, and finite values."""
+def fewest_weights(config: ModelConfig, vocabulary: int) -> int:
+    """No model with these settings has fewer weights: only large square matrices are counted."""
+    count = vocabulary * config.embedding + 8 * config.encoder_layers * config.hidden**2
+    if config.reads_exemplars:
+        count += 8 * config.exemplar_hidden**2
+    return count + (config.coefficient_rank * config.hidden if config.adaptive else 0)
+
+
+def refuse_other_weights(path: Path, tensors: Mapping[str, torch.Tensor], model: Seq2seq) -> None:
+    """Refuse weights that have other names, shapes or types than the model's."""
+    expected = {f"model.{key}": value for key, value in model.state_dict().items()}
+    weights = {name for name in tensors if name.startswith("model.")}
+    if weights != expected.keys():
+        raise _damaged(path, f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
+    for name, tensor in expected.items():
+        if tensors[name].shape != tensor.shape:
+            raise _damaged(path, f"{name!r} has another shape than the model's")
+        if tensors[name].dtype != tensor.dtype:
+            raise _damaged(path, "its weights are of another type than the model's")
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors and notes. Weights are finite."""
     with _opened(path) as file:
         notes = _notes(file, path)
-        names = set(file.keys())  # an iterator of its own
-        if expected is not None:
-            weights = {name for name in names if name.startswith("model.")}
-            if weights != expected.keys():
-                raise _damaged(path, f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
-            for name, tensor in expected.items():
-                if tuple(file.get_slice(name).get_shape()) != tuple(tensor.shape):
-                    raise _damaged(path, f"{name!r} has another shape than the model's")
-        tensors = {name: file.get_tensor(name) for name in names}
-    if expected is not None and any(tensors[name].dtype != tensor.dtype for name, tensor in expected.items()):
-        raise _damaged(path, "its weights are of another type than the model's")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if "sha256" in notes and notes["sha256"] != _hash_tensors(tensors):  # earlier versions wrote none
         raise _damaged(path, "it is not what was written")
     if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("model.")):

@@ -45,7 +45,9 @@ from exadec.training.checkpoint import (
     Run,
     create_run,
     open_run,
+    read_checkpoint,
     refuse_other_files,
+    refuse_other_weights,
     write_checkpoint,
     write_config,
 )
@@ -340,7 +342,8 @@ class Trainer:
 
     def _read_last(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """The last checkpoint, if it has all that is needed to go on."""
-        tensors, notes = self.run.read_checkpoint(LAST)
+        tensors, notes = read_checkpoint(self.run.folder / LAST)
+        refuse_other_weights(self.run.folder / LAST, tensors, self.model)
         shapes = {"losses": self.losses.shape}
         for name, parameter in self.model.named_parameters():
             shapes |= {f"adam.step.{name}": torch.Size([])}

@@ -9,9 +9,12 @@ import torch
 from safetensors.torch import save_file
 
 from exadec.api import load
+from exadec.config import VARIANTS, ModelConfig
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.training.checkpoint import BEST, Run, open_corpus, read_checkpoint
+from exadec.model.cells import CELLS
+from exadec.model.seq2seq import Seq2seq
+from exadec.training.checkpoint import BEST, Run, fewest_weights, open_corpus, read_checkpoint
 from exadec.training.trainer import train
 from support.toys import variant_config
 
@@ -32,7 +35,7 @@ def test_checkpoint_from_another_vocabulary_is_refused(run: Run, tmp_path: Path)
         load(folder)
     facts = json.loads((folder / "run.json").read_text("utf-8"))
     (folder / "run.json").write_text(json.dumps({**facts, "vocabulary": other.hash()}), "utf-8")
-    with pytest.raises(InputError, match=r"best.safetensors: .* has another shape than the model's"):
+    with pytest.raises(InputError, match=r"best.safetensors: the checkpoint was trained with another vocabulary"):
         load(folder)
 
 
@@ -40,16 +43,17 @@ def test_damaged_checkpoints_are_refused(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run.folder, folder)
     tensors, notes = read_checkpoint(folder / BEST)
-    name = "model.decoder.embedding.weight"
+    name, bare = "model.decoder.embedding.weight", {key: notes[key] for key in ("vocabulary", "position")}
     broken = tensors[name].clone()
     broken[0, 0] = torch.nan
     for changed, said, message in (
-        ({"x": torch.zeros(1)}, notes, "the model has no weights"),
-        ({**tensors, name: tensors[name][1:].clone()}, notes, "has another shape than the model's"),
-        ({**tensors, name: tensors[name].double()}, notes, "of another type than the model's"),
+        ({"x": torch.zeros(1)}, bare, "it has fewer weights than the model"),
+        ({**tensors, "model.x": torch.zeros(1)}, bare, "the model has no weights"),
+        ({**tensors, name: tensors[name][1:].clone()}, bare, "has another shape than the model's"),
+        ({**tensors, name: tensors[name].double()}, bare, "of another type than the model's"),
         ({**tensors, name: tensors[name] + 1}, notes, "it is not what was written"),
         ({**tensors, name: broken}, {**notes, "sha256": None}, "not what was written"),
-        ({**tensors, name: broken}, {key: notes[key] for key in ("vocabulary", "position")}, "not finite"),
+        ({**tensors, name: broken}, bare, "not finite"),
         (tensors, {"vocabulary": 5}, "it has no notes of exadec's"),
         (tensors, {**notes, "vocabulary": "other"}, "trained with another vocabulary"),
     ):
@@ -76,13 +80,23 @@ def test_settings_cannot_ask_for_more_than_the_checkpoint_has(run: Run, tmp_path
     shutil.copytree(run.folder, folder)
     path = folder / "config.yaml"
     path.write_text(path.read_text("utf-8").replace("hidden: 16", "hidden: 65000", 1), "utf-8")
-    with pytest.raises(InputError, match=r"best.safetensors: .* has another shape"):
+    with pytest.raises(InputError, match=r"best.safetensors: .* it has fewer weights than the model"):
         load(folder)
     (folder / BEST).unlink()
     with pytest.raises(InputError, match="no such checkpoint"):
         load(folder)
     with pytest.raises(InputError, match="not a run folder"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("weights", ["factored", "residual", "unconstrained"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_model_has_fewer_weights_than_the_fewest(variant: str, weights: str, cell: str) -> None:
+    sizes = {"hidden": 12, "embedding": 10, "encoder_layers": 2, "exemplar_hidden": 5, "rank": 7}
+    config = ModelConfig(**sizes, **VARIANTS[variant], weights=weights, cell=cell)
+    model = Seq2seq(config, 30)
+    assert fewest_weights(config, 30) <= sum(tensor.numel() for tensor in model.state_dict().values())
 
 
 def test_corpus_that_has_changed_is_refused(run: Run) -> None:
