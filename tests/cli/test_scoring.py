@@ -138,7 +138,10 @@ def test_comparison_says_that_a_lower_leak_is_better(plain: Path) -> None:
         (["--sources", "one.txt"], "one.txt has 1 lines, but texts.txt has 2"),
         (["--exemplars", "empty.txt"], "empty.txt: there is no exemplar in this file."),
         (["--exemplars", "other.jsonl"], "other.jsonl:1: there is no 'exemplar' in this line."),
-        (["--exemplars", "bad.jsonl"], "bad.jsonl:1: not JSON; give plain lines, or .jsonl with 'exemplar'."),
+        (
+            ["--exemplars", "bad.jsonl"],
+            "bad.jsonl:1: not JSON (Expecting value at column 1); give plain lines, or .jsonl with 'exemplar'.",
+        ),
         (["--sources", "other.jsonl"], "the record has no 'source'"),
         (["--references", "only_source.jsonl"], "only_source.jsonl: record 1 has neither a 'target' nor 'references'."),
     ],
