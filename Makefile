@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint cuda docs clean
+.PHONY: demo test lint cuda docs campaign clean
 
 demo: .venv/installed
 	$(BIN)/exadec demo
@@ -19,6 +19,15 @@ lint: .venv/developing
 # Pages and API reference, in docs/_build/html. Warnings are errors.
 docs: .venv/documenting
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Kill, damage and fuzz for half an hour; docs/reliability.md shows the results.
+campaign: .venv/developing
+	mkdir -p docs/results/reliability
+	$(BIN)/python tests/campaign/kills.py --kills 100 --stages 'prepare,retrieve,generate,index,index add,index delete' --out docs/results/reliability/kills.json
+	$(BIN)/python tests/campaign/kills.py --kills 25 --stages 'train,side by side,torchrun' --out docs/results/reliability/kills_training.json
+	$(BIN)/python tests/campaign/damage.py --cases 2000 --seconds 300 > docs/results/reliability/damage.json
+	$(BIN)/python tests/campaign/fuzz.py --seconds 90 > docs/results/reliability/fuzz.json
+	$(BIN)/python tests/campaign/page.py
 
 # The tests that need a GPU, against the CPU reference.
 cuda:

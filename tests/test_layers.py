@@ -69,6 +69,8 @@ OF_NO_MODULE = {
     "test_cuda.py": "the GPU, end to end",
     "test_damage.py": "damaged and hostile files, through every command",
     "test_docs.py": "the pages",
+    "test_frozen.py": "what earlier versions wrote",
+    "test_kills.py": "kills at any instant",
     "test_layers.py": "the tree",
     "test_readme.py": "the commands of the README",
     "test_realdata.py": "real corpora, end to end",

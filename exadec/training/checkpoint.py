@@ -33,6 +33,8 @@ from exadec.training.events import CURVES, Evaluated, Line, parse_lines
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
+FORMAT = 1
+"""Increased whenever the meaning of a run's files changes. Runs without it are of format 1."""
 _OWN = {CONFIG, FACTS, METRICS, VOCABULARY, BEST, LAST, BpeSegmenter.FILE}
 OUTPUTS = ".outputs.jsonl"
 """How the names of files with a run's outputs end, after the split."""
@@ -112,6 +114,7 @@ class Run:
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
     """Write everything except the weights to a new folder, or in the place of an earlier run."""
     facts = {
+        "format": FORMAT,
         "corpus_folder": str(corpus.folder.resolve()),
         "corpus": corpus.hash,
         "vocabulary": corpus.vocabulary.hash(),
@@ -187,6 +190,8 @@ def open_run(folder: Path, overrides: Overrides = ()) -> Run:
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
     refuse_links(folder)
     files = Folder(folder, _REMEDY)
+    if files.read_json(FACTS, {}).get("format", FORMAT) != FORMAT:
+        raise InputError(f"{folder}: a run of another format than {FORMAT}; open it with the version that made it.")
     try:
         config = Config.load(folder / CONFIG)
         check_names(config)

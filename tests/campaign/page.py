@@ -1,0 +1,42 @@
+"""Write the results of the last campaign into docs/reliability.md.
+
+    python tests/campaign/page.py
+
+In: JSON files in docs/results/reliability. Out: the tables between the page's marks.
+"""
+
+import json
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "results" / "reliability"
+BEGIN, END = "<!-- campaign: begin -->\n", "<!-- campaign: end -->"
+
+
+def write_tables(results: Path = RESULTS) -> str:
+    lines = ["| stage | kills | before its end | survived |", "|---|---|---|---|"]
+    for path in sorted(results.glob("kills*.json")):
+        for stage, one in json.loads(path.read_text("utf-8")).items():
+            lines.append(f"| {stage} | {one['kills']} | {one['before the end']} | {one['survived']} |")
+    damage = json.loads((results / "damage.json").read_text("utf-8"))
+    statuses = damage["statuses"]
+    lines += ["", "| damaged files | refused | no matter | problems |", "|---|---|---|---|"]
+    problems = sum(damage["problems"].values())
+    lines.append(f"| {damage['cases']:,} | {statuses.get('2', 0):,} | {statuses.get('0', 0):,} | {problems} |")
+    lines += ["", "| fuzzed | executions | a second | refused | other exceptions | hangs | memory grew, MiB |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for one in json.loads((results / "fuzz.json").read_text("utf-8")):
+        parts = one["target"], f"{one['executions']:,}", f"{one['a_second']:,.0f}", f"{one['refused']:,}"
+        found = len(one["problems"]), len(one["hangs"]), one["memory_growth_mib"]
+        lines.append(f"| {' | '.join(map(str, (*parts, *found)))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    page = DOCS / "reliability.md"
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    page.write_text(before + BEGIN + write_tables() + END + rest.partition(END)[2], "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What earlier versions wrote can still be read: a corpus, exemplars, an index and a run of each format.
+
+`tests/frozen/format1.tar.xz` was made once, from the toy task. It is never made again: a new format gets its own file.
+"""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from exadec.api import load
+from exadec.corpus.prepare import Corpus
+from exadec.errors import InputError
+from exadec.exemplars.index import BowIndex
+from exadec.exemplars.retrieve import open_trained_exemplars
+from exadec.training.checkpoint import open_corpus, open_run
+
+FROZEN = Path(__file__).parent / "frozen"
+
+
+@pytest.fixture(params=sorted(path.name for path in FROZEN.glob("*.tar.xz")))
+def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder `work` of an earlier version; paths in it are relative to the current folder."""
+    with tarfile.open(FROZEN / request.param) as file:
+        file.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return Path("work")
+
+
+def test_corpus_exemplars_and_index_are_read(opened: Path) -> None:
+    corpus = Corpus(opened / "corpus")
+    corpus.verify()
+    assert [corpus.size(split) for split in ("train", "valid", "test")] == [60, 60, 60]
+    run = open_run(opened / "run")
+    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
+    assert exemplars.indices("test").shape == (60,)
+    index = BowIndex.open(opened / "index-words-raw", corpus.hash)
+    (hit,) = index.search("house3 house3 house3 n3 k5")
+    assert corpus.target(hit.id) == "up n3 k11"
+
+
+def test_run_writes_what_it_wrote(opened: Path) -> None:
+    run = open_run(opened / "run")
+    assert open_corpus(run).hash == run.facts["corpus"]
+    assert len(run.evaluations()) == 6
+    generation = load(opened / "run").write("house3 house3 house3 n3 k5")
+    assert (generation.exemplar, generation.text) == ("up n3 k11", "up n5")
+    assert generation.score == pytest.approx(-2.0424, abs=1e-3)
+
+
+def test_run_of_a_later_format_is_refused(opened: Path) -> None:
+    facts = json.loads((opened / "run" / "run.json").read_text("utf-8"))
+    assert facts["format"] == 1
+    (opened / "run" / "run.json").write_text(json.dumps({**facts, "format": 2}), "utf-8")
+    with pytest.raises(
+        InputError, match="work/run: a run of another format than 1; open it with the version that made"
+    ):
+        open_run(opened / "run")
