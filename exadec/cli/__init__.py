@@ -86,8 +86,11 @@ def main() -> None:
         if isinstance(end.__context__ and end.__context__.__cause__, KeyboardInterrupt):  # typer says nothing of it
             say("Interrupted. What was finished before is kept; run the same command again to go on.")
         raise
-    except (InputError, OSError) as error:
+    except InputError as error:
         _fail(_with_options(str(error)))
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {error.strerror}." if named else str(error))
     except (MemoryError, RuntimeError) as error:
         reason = explain_lack_of_memory(error)
         if reason is None:

@@ -3,6 +3,7 @@
 In: a folder and everything the stage's result depends on. Out: the folder, complete or as it was before.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -76,8 +77,9 @@ def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
             flush(folder.parent)
         except BaseException as error:
             shutil.rmtree(draft, ignore_errors=True)
-            if isinstance(error, OSError) and error.filename is None:  # such as a full disk, met while writing
-                raise OSError(f"{folder}: could not be written: {error}") from error
+            if isinstance(error, OSError) and error.filename is None:  # met while writing; numpy does not say why
+                reason = error.strerror or f"could not be written; is the disk full? ({error})"
+                raise OSError(error.errno or errno.EIO, reason, str(folder)) from error
             raise
 
 

@@ -1,5 +1,6 @@
 """Stages on disk: run again when an input changes, and never left half-written."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,29 @@ def test_corpus_in_use_is_not_replaced(tmp_path: Path) -> None:
         prepare(other)
     assert Corpus(corpus.folder).hash == corpus.hash
     assert prepare(other).hash != corpus.hash
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device: '.*work/corpus'"),
+        (
+            OSError("3000 requested and 992 written"),
+            r"is the disk full\? \(3000 requested and 992 written\): '.*/corpus'",
+        ),
+    ],
+)
+def test_full_disk_names_the_folder_and_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
+) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    before = prepare(config_for(tmp_path, segmentation="words"))
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("exadec.corpus.prepare._encode_splits", fail)
+    with pytest.raises(OSError, match=message):
+        prepare(config_for(tmp_path, segmentation="words", lower_case=True))
+    assert Corpus(before.folder).hash == before.hash
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["corpus"]
