@@ -197,7 +197,8 @@ class Trainer:
                 f"the run has finished: {self.position.stale} evaluations in a row were no better than the best. "
                 "To go on, set a higher training.patience."
             )
-        return f"the run has finished: {self.config.epochs} epochs. To go on, set training.epochs to more."
+        epochs = self.config.epochs
+        return f"the run has finished: {epochs} epoch{'s' * (epochs > 1)}. To go on, set training.epochs to more."
 
     def total_steps(self) -> int:
         return self.config.epochs * math.ceil(len(self.loader) / self.config.batch_size)

@@ -208,7 +208,7 @@ def test_finished_run_is_left_as_it_is(toy: Path, caplog: pytest.LogCaptureFixtu
     before = contents(run.folder)
     with caplog.at_level("INFO", "exadec"):
         assert train(config, run.folder, resume=True).metrics() == run.metrics()
-    assert f"{run.folder}: the run has finished: 1 epochs. To go on, set training.epochs to more." in caplog.messages
+    assert f"{run.folder}: the run has finished: 1 epoch. To go on, set training.epochs to more." in caplog.messages
     assert contents(run.folder) == before
 
 
