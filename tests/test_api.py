@@ -22,7 +22,7 @@ from exadec.corpus.vocabulary import PieceTable
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.loading.batch import Instance, collate
-from exadec.training.checkpoint import open_corpus
+from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
@@ -287,6 +287,10 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
         writer.write_all([source] * 4, group=["Team 1"])
     with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
         writer.write(source, "up n1 k1", group="Team 7")
+    facts = writer.run.folder / "run.json"
+    facts.write_text(facts.read_text("utf-8").replace("Team 1", "Team 7"), "utf-8")
+    with pytest.raises(InputError, match=r"run.json: the file is damaged: its groups are not those of the corpus"):
+        open_corpus(open_run(writer.run.folder))
 
 
 def test_a_group_is_not_read_by_a_model_that_was_not_told(writers: dict[str, Writer]) -> None:

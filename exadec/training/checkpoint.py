@@ -216,6 +216,8 @@ def open_corpus(run: Run) -> Corpus:
         raise InputError(f"{folder}: the corpus's vocabulary is not the one that run {run.folder} was trained with.")
     if corpus.hash != run.facts["corpus"]:
         raise InputError(f"{folder}: the corpus has changed since run {run.folder} was trained.")
+    if run.config.corpus.group_in_source and run.facts["groups"] != corpus.trained_groups():
+        raise Folder(run.folder, _REMEDY).damaged(FACTS, "its groups are not those of the corpus")
     return corpus
 
 
