@@ -58,8 +58,8 @@ class Centring(nn.Module):
     @torch.no_grad()
     def update(self, a: torch.Tensor, real: torch.Tensor) -> None:
         """Take a step of training into account, of all processes together; `real` (N,) bool: which rows count."""
-        real = real.to(self.mean.dtype)
-        sums = torch.cat([real @ a.to(self.mean.dtype), real.sum(0, keepdim=True)])  # (A + 1,)
+        rows = real[:, None].to(self.mean.dtype)
+        sums = torch.cat([(rows * a).sum(0), rows.sum(0)])  # (A + 1,); a product of matrices may be rounded to bfloat16
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(sums)
         self.steps += 1

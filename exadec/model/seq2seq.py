@@ -187,7 +187,7 @@ class Seq2seq(nn.Module):
         if self.centring is not None:
             if self.training:
                 real = batch.target_output[:, 0] != PAD  # (B,): False for rows that fill up a batch
-                self.centring.update(a, real.repeat_interleave(len(a) // batch.size))
+                self.centring.update(a, real[:, None].expand(-1, len(a) // batch.size).flatten())
             a = self.centring(a)
         lam = self.coefficients(a)  # (B·k, groups, R)
         key = self.decoder.attention.exemplar_key

@@ -46,6 +46,7 @@ from exadec.training.checkpoint import (
     create_run,
     open_run,
     read_checkpoint,
+    read_notes,
     refuse_other_files,
     refuse_other_weights,
     write_checkpoint,
@@ -132,15 +133,26 @@ def train(
             if resume and not go_on:
                 logger.info("%s: there is no checkpoint yet, so the run starts from the beginning.", folder)
             logger.info("%s", chosen.message)
-        trainer = Trainer(run, model, corpus, exemplars, observe, processes)
-        if go_on:
-            trainer.restore()
-        if go_on and trainer.is_finished:
-            if processes.is_first:
-                logger.info("%s: %s", folder, trainer.explain_end())
-        else:
+        end = processes.from_first(lambda: _explain_end(run) if go_on else None)
+        if end is None:
+            trainer = Trainer(run, model, corpus, exemplars, observe, processes)
+            if go_on:
+                trainer.restore()
             trainer.run_epochs()
+        elif processes.is_first:
+            logger.info("%s: the run has finished: %s", folder, end)
     return run
+
+
+def _explain_end(run: Run) -> str | None:
+    """Why a run has finished, and how it can go on; None if it has not."""
+    position, training = read_notes(run.folder / LAST)["position"], run.config.training
+    if position["stale"] >= training.patience:
+        tries = f"{position['stale']} evaluations in a row were no better than the best"
+        return f"{tries}. To go on, set a higher training.patience."
+    if position["epoch"] >= training.epochs:
+        return f"{training.epochs} epoch{'s' * (training.epochs > 1)}. To go on, set training.epochs to more."
+    return None
 
 
 class Trainer:
@@ -183,22 +195,9 @@ class Trainer:
         cell = explain_cell(self.run.config.model)
         self.observe(Started(count_parameters(self.model), cell, self.total_steps()))
         with deferred_interrupt() as interrupted:
-            while not self.is_finished:
+            while self.position.epoch < self.config.epochs and not self.position.done:
                 self._run_epoch(interrupted)
         self._save()
-
-    @property
-    def is_finished(self) -> bool:
-        return self.position.done or self.position.epoch >= self.config.epochs
-
-    def explain_end(self) -> str:
-        if self.position.done:
-            return (
-                f"the run has finished: {self.position.stale} evaluations in a row were no better than the best. "
-                "To go on, set a higher training.patience."
-            )
-        epochs = self.config.epochs
-        return f"the run has finished: {epochs} epoch{'s' * (epochs > 1)}. To go on, set training.epochs to more."
 
     def total_steps(self) -> int:
         return self.config.epochs * math.ceil(len(self.loader) / self.config.batch_size)

@@ -129,6 +129,8 @@ class Workshop:
             return f"{where}: took {outcome.peak} MiB"
         names = [path.name] if path.parent == Path() else [path.name, str(path.parent)]
         names += ["`"] if path.suffix == ".yaml" else []  # of settings, the key is named
+        if damage is swapped:  # the other file is as wrong
+            names += [other.name for other in (self.whole / path).parent.iterdir()]
         if outcome.status == 2 and not any(name in told[-1] for name in names):
             return f"{where}: does not name the file: {told[-1]}"
         is_editable = path.name in EDITABLE or path.suffix == ".jsonl" or path.parent.name == "results"
