@@ -107,7 +107,8 @@ def list_overrides(overrides: Overrides) -> list[str]:
 
 def _to_yaml(value: Any) -> str:
     """A value as `apply_override` reads it back."""
-    text = yaml.safe_dump(str(value) if isinstance(value, Path) else value, default_flow_style=True, allow_unicode=True)
+    plain = str(value) if isinstance(value, Path) else value
+    text = yaml.safe_dump(plain, default_flow_style=True, width=math.inf)  # all but ASCII escaped, on one line
     return text.removesuffix("...\n").rstrip("\n")
 
 
