@@ -175,9 +175,8 @@ def _is_gone(signature: dict[str, Any]) -> bool:
     if signature["host"] != socket.gethostname():
         return False
     try:
-        os.kill(int(signature["process"]), 0)
+        with suppress(PermissionError):  # it belongs to somebody else
+            os.kill(int(signature["process"]), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # it belongs to somebody else
-        return False
     return False

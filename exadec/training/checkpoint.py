@@ -5,6 +5,7 @@ In: a model and the state of training. Out: files to load the model from, and to
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ BEST, LAST = "best.safetensors", "last.safetensors"
 FORMAT = 1
 """Increased whenever the meaning of a run's files changes. Runs without it are of format 1."""
 _OWN = {CONFIG, FACTS, METRICS, VOCABULARY, BEST, LAST, BpeSegmenter.FILE}
+_FOR_NEW_TEXT = re.compile("index-(words|pieces)-(raw|binary|tfidf)|terms-(words|pieces)-(source|target)")
+"""Folders in a run that came from elsewhere"""
 OUTPUTS = ".outputs.jsonl"
 """How the names of files with a run's outputs end, after the split."""
 _REMEDY = "copy the run again, or train it again"
@@ -164,7 +167,7 @@ def _is_own(path: Path) -> bool:
     first = path.parts[0]
     if first == CURVES:
         return len(path.parts) == 1 or path.name.startswith("events.out.")
-    if first.startswith(("index-", "terms-")):  # of a run that came from elsewhere, for new text
+    if _FOR_NEW_TEXT.fullmatch(first):
         return len(path.parts) == 1 or path.suffix in (".npy", ".json") or path.name == ".lock"
     name = path.name.removeprefix(".").removesuffix(".draft") if path.name.startswith(".") else path.name
     return len(path.parts) == 1 and (name in _OWN or name.endswith(OUTPUTS))
