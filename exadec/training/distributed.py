@@ -4,6 +4,7 @@ In: the environment variables of `torchrun`. Out: `Processes`, for sums and deci
 """
 
 import atexit
+import gc
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+import torch.distributed.nn  # before a group exists: its default arguments would keep the group for ever
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -127,13 +129,19 @@ def join_processes() -> Iterator[Processes]:
         _choose_gpu(processes.local_rank)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=_PATIENCE)
-        atexit.register(distributed.destroy_process_group)  # not earlier: a group cannot be joined twice
+        atexit.register(_leave_group)  # not earlier: a group cannot be joined twice
     try:
         yield processes
     except BaseException:
         if torch.cuda.is_available():  # NCCL would wait for the others, which may never come
-            atexit.unregister(distributed.destroy_process_group)
+            atexit.unregister(_leave_group)
         raise
+
+
+def _leave_group() -> None:
+    """End the group's threads: one that still needs Python when Python has ended aborts the process."""
+    gc.collect()  # wrapped models refer to the group, and to themselves
+    distributed.destroy_process_group()
 
 
 def count_processes() -> int:

@@ -1,5 +1,6 @@
 """What two processes do for the tests of distributed training; `torchrun` starts this file."""
 
+import atexit
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ def train_in(kind: torch.dtype, config: Config, folder: Path) -> None:
 
 def train_on_two(folder: Path) -> None:
     """What both processes do for the tests below, so that one start of them is enough."""
+    atexit.register(note_threads, folder / f"threads-{os.environ['RANK']}")  # registered first, called last
     for path in sorted((folder / "same").glob("*.yaml")):
         train_in(KINDS[path.stem], Config.load(path), folder / "same" / f"{path.stem}-two")
     for path in sorted((folder / "resumed").glob("*.yaml")):
@@ -37,6 +39,10 @@ def train_on_two(folder: Path) -> None:
         train(Config.load(path, ["training.batch_size=7"]), folder / "refused")
     except (InputError, SystemExit) as end:
         (folder / f"refused-{os.environ['RANK']}").write_text(f"{type(end).__name__}: {end}", "utf-8")
+
+
+def note_threads(path: Path) -> None:
+    path.write_text("".join(thread.read_text("utf-8") for thread in Path("/proc/self/task").glob("*/comm")), "utf-8")
 
 
 def train_in_parts(config: Config, folder: Path) -> None:

@@ -209,6 +209,16 @@ def test_what_the_first_process_refuses_ends_the_second_silently(on_two: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the names of threads from /proc")
+def test_no_thread_of_the_group_outlives_python(on_two: Path) -> None:
+    """One that did aborted one process in some hundreds: it wanted Python's lock when Python had ended."""
+    for rank in range(2):
+        names = (on_two / f"threads-{rank}").read_text("utf-8").split()
+        assert names
+        assert not [name for name in names if "gloo" in name]
+
+
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
     write_splits(tmp_path, toy_records(100, seed=0))
     path = write_config(toy_config(tmp_path, epochs=9999, patience=9999), tmp_path / "toy.yaml")
