@@ -6,7 +6,8 @@ The targets are `records` (JSONL, TSV, CSV), `config` (YAML and overrides), `run
 index, signed as its maker could, then searched). Each execution takes a file of a small project, changes some of it,
 and opens it in this process. Only `InputError` may come out. The summary is JSON: executions, executions a second,
 other exceptions with a case that shows each, hangs (over `--limit` seconds), and growth of memory. If a kernel crashes,
-the parent process says with which case: a target runs in a child, and each case follows from its number alone.
+the parent process says with which case: a target runs in a child, and each case follows from its number and the seed.
+With `--out FILE` each run adds to those before it, under the next seed.
 """
 
 import argparse
@@ -244,7 +245,8 @@ def fuzz(name: str, seed: int = 1, cases: int = 1 << 60, seconds: float = 60, li
         if not answer:
             case = int.from_bytes(place[:8], "little")
             crash = f"case {case} ended the process: {os.waitstatus_to_exitcode(status)}"
-            return {"target": name, "seed": seed, "executions": case, "problems": {"crash": crash}, "hangs": []}
+            counts = {"executions": case, "a_second": 0.0, "refused": 0, "hangs": [], "memory_growth_mib": 0}
+            return {"target": name, "seed": seed, "problems": {"crash": crash}, **counts}
         found = json.loads(answer)
     return found
 
@@ -255,11 +257,18 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1 << 60, help="stop each target after so many executions")
     parser.add_argument("--seconds", type=float, default=60, help="stop each target after so long")
     parser.add_argument("--limit", type=float, default=5, help="seconds after which a case hangs")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="add the results to this file")
+    parser.add_argument("--seed", type=int, help="default: one more than the target's last seed in the file, or 1")
     options = parser.parse_args()
-    names = list(TARGETS) if options.target == "all" else [options.target]
-    found = [fuzz(name, options.seed, options.cases, options.seconds, options.limit) for name in names]
-    print(json.dumps(found, indent=1))
+    earlier = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
+    found = []
+    for name in TARGETS if options.target == "all" else [options.target]:
+        last = max((one["seed"] for one in earlier if one["target"] == name), default=0)
+        seed = last + 1 if options.seed is None else options.seed
+        found.append(fuzz(name, seed, options.cases, options.seconds, options.limit))
+        print(json.dumps(found[-1], indent=1), flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(earlier + found, indent=1) + "\n", "utf-8")
     sys.exit(1 if any(one["problems"] or one["hangs"] for one in found) else 0)
 
 

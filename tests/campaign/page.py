@@ -23,12 +23,15 @@ def write_tables(results: Path = RESULTS) -> str:
     lines += ["", "| damaged files | refused | no matter | problems |", "|---|---|---|---|"]
     problems = sum(damage["problems"].values())
     lines.append(f"| {damage['cases']:,} | {statuses.get('2', 0):,} | {statuses.get('0', 0):,} | {problems} |")
-    lines += ["", "| fuzzed | executions | a second | refused | other exceptions | hangs | memory grew, MiB |"]
+    lines += ["", "| fuzzed | runs | executions | refused | other exceptions | hangs | memory grew in a run, MiB |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for one in json.loads((results / "fuzz.json").read_text("utf-8")):
-        parts = one["target"], f"{one['executions']:,}", f"{one['a_second']:,.0f}", f"{one['refused']:,}"
-        found = len(one["problems"]), len(one["hangs"]), one["memory_growth_mib"]
-        lines.append(f"| {' | '.join(map(str, (*parts, *found)))} |")
+    runs = json.loads((results / "fuzz.json").read_text("utf-8"))
+    for target in dict.fromkeys(one["target"] for one in runs):
+        own = [one for one in runs if one["target"] == target]
+        counts = (sum(one[key] for one in own) for key in ("executions", "refused"))
+        found = (sum(len(one[key]) for one in own) for key in ("problems", "hangs"))
+        cells = [target, len(own), *counts, *found, max(one["memory_growth_mib"] for one in own)]
+        lines.append(f"| {' | '.join(cell if isinstance(cell, str) else f'{cell:,}' for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
