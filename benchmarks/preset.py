@@ -3,6 +3,7 @@
 In: a GPU. Out: JSON in docs/results/preset/, one row for each model and batch size.
 
     python benchmarks/preset.py
+    python benchmarks/preset.py --deterministic          # what `training.deterministic` costs these steps
 
 All models take the same batches: random words, in the lengths of the median news batch, no padding. Each is captured
 as a CUDA graph and timed in turn, `--rounds` times in one run.
@@ -20,6 +21,7 @@ from training_profile import DEVICE
 
 from exadec.config import PRESETS, VARIANTS, ModelConfig
 from exadec.loading.resident import Shape
+from exadec.training.step import repeatable
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "preset"
 SOURCE, EXEMPLAR, TARGET = 32, 24, 24
@@ -64,10 +66,14 @@ def time_models(rounds: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--deterministic", action="store_true", help="train as with training.deterministic")
+    options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": time_models(rounds)}
-    (RESULTS / "steps.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    with repeatable(options.deterministic):
+        rows = time_models(options.rounds)
+    found = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
+    name = "steps_deterministic.json" if options.deterministic else "steps.json"
+    (RESULTS / name).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

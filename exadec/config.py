@@ -355,6 +355,8 @@ class TrainingConfig:
     backend: Literal["auto", "reference", "triton", "hopper"] = "auto"
     """Which implementation computes the model: `reference` is plain PyTorch and runs anywhere; `triton` needs a CUDA
     GPU; `hopper` needs an H100 or H200 and bfloat16. `auto` picks the fastest that works."""
+    deterministic: bool = False
+    """Let torch use only operations that repeat bit for bit on the same GPU, and refuse all others."""
 
     def __post_init__(self) -> None:
         require_between(self, "training", ("batch_size", "epochs", "evaluations_per_epoch"), 1, 1_000_000)

@@ -1,6 +1,10 @@
 """The GPU against the CPU reference, end to end: values, all gradients, search, training. Run them with `make cuda`."""
 
 import copy
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +142,22 @@ def test_trainings_with_one_seed_are_the_same_captured_or_not(
     assert {key.partition(".")[0] for key in keys} == {"model", "adam"}
     for other in others:
         assert all(torch.equal(first[key], other[key]) for key in keys)
+
+
+@pytest.mark.parametrize("backend", ["reference", "triton", "auto"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_deterministic_training_repeats_bit_for_bit(toy: Path, tmp_path: Path, backend: str, precision: str) -> None:
+    """In processes of their own: cuBLAS reads its setting once."""
+    options = {**ALL_OPTIONS, "exemplar_skipping": 0.3}
+    config = variant_config(toy, "adadec+attexp", backend=backend, precision=precision, epochs=2)
+    config = config.replace("exemplars", neighbours=3).replace("model", **options)
+    path = tmp_path / "toy.yaml"
+    path.write_text(json.dumps(config.to_dict()), "utf-8")
+    environment = {key: value for key, value in os.environ.items() if key != "CUBLAS_WORKSPACE_CONFIG"}
+    for number in range(2):
+        command = [sys.executable, "-m", "exadec", "train", path, "--deterministic", "--run", tmp_path / str(number)]
+        command += ["--variant", "adadec+attexp"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    first, second = (load_file(tmp_path / str(number) / LAST) for number in range(2))
+    assert all(torch.equal(first[key], second[key]) for key in first)

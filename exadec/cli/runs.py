@@ -64,6 +64,14 @@ def train(
         bool, typer.Option("--force", help="Replace an existing run; a folder with other files is refused.")
     ] = False,
     device: DeviceName = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="Use only operations that repeat bit for bit on the same GPU; the same as "
+            "--set training.deterministic=true.",
+        ),
+    ] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write training curves for TensorBoard into each run.")
     ] = False,
@@ -75,7 +83,8 @@ def train(
 
     With several runs, --resume skips finished ones, continues interrupted ones and starts missing ones.
     """
-    settings = [load_config(config, set_, name.strip()) for name in variant.split(",")]
+    overrides = [*(set_ or []), *["training.deterministic=true"] * deterministic]
+    settings = [load_config(config, overrides, name.strip()) for name in variant.split(",")]
     numbers = None if seeds is None else _whole_numbers(seeds)
     from exadec.training.distributed import is_first_process
     from exadec.training.side_by_side import plan_jobs, train_side_by_side

@@ -3,8 +3,10 @@
 In: a model, its optimiser, a batch. Out: updated parameters, and the loss added to a running sum.
 """
 
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +14,7 @@ import torch
 from torch import nn
 
 from exadec.corpus.vocabulary import PAD
+from exadec.errors import InputError
 from exadec.loading.batch import Batch
 from exadec.loading.resident import ResidentLoader, Shape
 from exadec.training.distributed import ALONE, Processes
@@ -101,3 +104,23 @@ def choose_precision(wanted: str, device: torch.device) -> torch.dtype:
 
 Stepper = Callable[[np.ndarray], None]
 """Runs a step, given the indices of a batch's instances."""
+
+
+@contextmanager
+def repeatable(wanted: bool) -> Iterator[None]:
+    """Inside the block, torch does the same computation with the same bits each time, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    if torch.cuda.is_initialized() and "CUBLAS_WORKSPACE_CONFIG" not in os.environ:
+        raise InputError(
+            "`training.deterministic` needs a GPU that this process has not used yet, or the environment variable "
+            "CUBLAS_WORKSPACE_CONFIG=:4096:8 set before."
+        )
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, when the GPU is first used
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

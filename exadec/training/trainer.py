@@ -56,7 +56,7 @@ from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import choose_sample, decode_split, mean_surprise, score_outputs
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
-from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision
+from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def train(
     together, each on its own GPU, and only rank 0 calls `observe`.
     """
     folder = Path(folder)
-    with join_processes() as processes, ExitStack() as held:
+    with repeatable(config.training.deterministic), join_processes() as processes, ExitStack() as held:
         processes.from_first(lambda: _refuse_impossible(config, processes.count, device))
         processes.from_first(lambda: held.enter_context(locked_for_writing(folder)))
         go_on = processes.from_first(lambda: find_checkpoint(folder, resume, force))

@@ -83,6 +83,35 @@ def test_two_trainings_with_one_seed_are_the_same(toy: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+@pytest.mark.parametrize("variant", ["seq2seq", "adadec+attexp"])
+def test_deterministic_training_is_the_same_on_a_cpu(toy: Path, variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # and undone afterwards
+    seen, step = set(), Trainer._step
+
+    def watched(self: Trainer, *arguments: object) -> None:
+        seen.add(torch.are_deterministic_algorithms_enabled())
+        step(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_step", watched)
+    weights = []
+    for wanted in (False, True):
+        config = variant_config(toy, variant, epochs=1, deterministic=wanted)
+        weights.append(load_file(train(config, toy / f"deterministic-{variant}-{wanted}").folder / LAST))
+        assert seen == {wanted}
+        seen.clear()
+        assert not torch.are_deterministic_algorithms_enabled()
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+
+
+def test_gpu_in_use_is_refused_for_deterministic_training(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuBLAS has chosen how to work by then."""
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(InputError, match=r"CUBLAS_WORKSPACE_CONFIG=:4096:8 set before"):
+        train(variant_config(toy, "seq2seq", deterministic=True), toy / "too-late")
+    assert not (toy / "too-late").exists()
+
+
 @pytest.mark.parametrize("option", [{}, {**ALL_OPTIONS, "exemplar_skipping": 0.3}], ids=["paper", "all"])
 def test_resumed_training_equals_uninterrupted_training(
     toy: Path, tmp_path: Path, option: dict[str, object], monkeypatch: pytest.MonkeyPatch
@@ -262,6 +291,15 @@ def test_folder_that_is_not_a_run_is_never_emptied(toy: Path, tmp_path: Path, fo
     with pytest.raises(InputError, match=r"run/thesis.tex: exadec did not write this" if force else "already exists"):
         train(config, run.folder, force=force)
     assert (run.folder / "thesis.tex").read_text("utf-8") == "years of work"
+    (run.folder / "thesis.tex").unlink()
+    for name in ("index-notes", "index", "corpus"):  # like a name of ours, or ours, but not in a run
+        (run.folder / name).mkdir()
+        (run.folder / name / "page.txt").write_text("years of work", "utf-8")
+        refusal = rf"run/{name}.*: exadec did not write this" if force else "already exists"
+        with pytest.raises(InputError, match=refusal):
+            train(config, run.folder, force=force)
+        (run.folder / name / "page.txt").unlink()
+        (run.folder / name).rmdir()
     with pytest.raises(InputError, match=r"did not write this"):
         train(config, Path(config.folder), force=force)  # with corpus, exemplars and other runs
     assert load(run.folder).write("house1 n1 k1", "up n1 k1").score < 0
