@@ -23,6 +23,10 @@ class Positions:
     mask: torch.Tensor
     """(B, k·Z) bool: true at words, false at padding."""
 
+    def keep(self, instances: torch.Tensor) -> "Positions":
+        """The same for some of the instances."""
+        return Positions(self.values[instances], self.keys[instances], self.mask[instances])
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -44,6 +48,19 @@ class Memory:
     """(B, M): the words with the case of their first letter changed; None if copying cannot change it."""
     exemplars: Positions | None = None
     """The exemplars, where they have an attention of their own."""
+
+    def keep(self, instances: torch.Tensor) -> "Memory":
+        """The same for some of the instances."""
+        return Memory(
+            self.values[instances],
+            self.keys[instances],
+            None if self.copy_keys is None else self.copy_keys[instances],
+            self.mask[instances],
+            self.ids[instances],
+            self.extended,
+            None if self.other_case is None else self.other_case[instances],
+            None if self.exemplars is None else self.exemplars.keep(instances),
+        )
 
 
 def attend(

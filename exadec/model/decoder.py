@@ -46,6 +46,12 @@ class DecoderState:
             coefficients=coefficients,
         )
 
+    def keep(self, instances: torch.Tensor) -> "DecoderState":
+        """All hypotheses of some of the instances."""
+        each = len(self.attentional) // len(self.memory.ids)
+        rows = (each * instances[:, None] + torch.arange(each, device=instances.device)).flatten()
+        return replace(self, memory=self.memory.keep(instances)).select(rows)
+
 
 class Decoder(nn.Module):
     """One recurrent layer, adaptive or not. Attention, copying, output and dropout are the same for both.

@@ -18,7 +18,7 @@ from exadec.model.adaptive import Centring, Coefficients
 from exadec.model.attention import Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import CELLS
-from exadec.model.copying import Mixture
+from exadec.model.copying import Choices, Mixture
 from exadec.model.decoder import Decoder, DecoderState
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
@@ -117,6 +117,11 @@ class Seq2seq(nn.Module):
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""
         mixture, state = self.decoder.step(state, words)
         return mixture.of_all(state.memory).flatten(0, 1), state
+
+    def choose(self, state: DecoderState, words: torch.Tensor) -> tuple[Choices, DecoderState]:
+        """As `step`, for a search that needs only the likeliest words."""
+        mixture, state = self.decoder.step(state, words)
+        return Choices(mixture, state.memory), state
 
     def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:
         """The parts of each next-word distribution (attention, copy gate) after `words` (B, T), begin symbol first."""

@@ -1,7 +1,7 @@
 """Batched beam search.
 
-In: a `step` function and an initial state with `select`. Search knows nothing else about the model. Out: n-best
-hypotheses.
+In: a `step` function and an initial state. Search knows nothing else about the model.
+Out: n-best hypotheses.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,18 +11,47 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from exadec.config import SearchConfig
-from exadec.corpus.vocabulary import BOS, EOS
+from exadec.corpus.vocabulary import BOS, EOS, PAD
 
 
-class Selectable(Protocol):
-    """A state of N hypotheses."""
+class NextWords(Protocol):
+    """The distributions of N hypotheses over their next words."""
 
-    def select(self, indices: torch.Tensor) -> Any: ...
+    def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """log p and words, (N, C) each: among them the `count` likeliest words that are not banned, (N, W)."""
+
+    def of(self, word: int) -> torch.Tensor:
+        """log p of one word: (N,)."""
 
 
-State = TypeVar("State", bound=Selectable)
-Step = Callable[[State, torch.Tensor], tuple[torch.Tensor, State]]
-"""(state of N hypotheses, their last words (N,)) -> (log p of each next word (N, X), state)."""
+class Searchable(Protocol):
+    """A state of N hypotheses, as many for each instance."""
+
+    def select(self, indices: torch.Tensor) -> Any:
+        """These hypotheses, each as often as its number is there."""
+
+    def keep(self, instances: torch.Tensor) -> Any:
+        """All hypotheses of these instances."""
+
+
+State = TypeVar("State", bound=Searchable)
+Step = Callable[[State, torch.Tensor], tuple[NextWords, State]]
+"""(state of N hypotheses, their last words (N,)) -> (their next words, state)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Next words of which log p is known for all: (N, X)."""
+
+    log_probs: torch.Tensor
+
+    def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        log_probs = self.log_probs.scatter(1, banned, -torch.inf)
+        best, words = log_probs.topk(min(count, log_probs.shape[1]), dim=1)
+        return best, words
+
+    def of(self, word: int) -> torch.Tensor:
+        return self.log_probs[:, word]
 
 
 @dataclass(frozen=True)
@@ -40,18 +69,15 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def repeats_ngram(words: torch.Tensor, n: int, size: int) -> torch.Tensor:
-    """Which next words would repeat an n-gram: (N, t) -> (N, size) bool. N-grams exclude the begin symbol."""
-    banned = torch.zeros(len(words), size, dtype=torch.bool, device=words.device)
+def repeating_words(words: torch.Tensor, n: int) -> torch.Tensor:
+    """The next words that would repeat an n-gram: (N, t) -> (N, W), padded. N-grams exclude the begin symbol."""
     words = words[:, 1:]
     if words.shape[1] < n:
-        return banned
+        return words[:, :0]
     windows = words.unfold(1, n, 1)  # (N, t - n + 1, n)
     prefix = words[:, words.shape[1] - n + 1 :]  # (N, n - 1)
     same = (windows[:, :, :-1] == prefix[:, None]).all(dim=2)  # (N, t - n + 1)
-    # Several windows may end in the same word. A sum keeps every hit; an assignment could overwrite one.
-    hits = torch.zeros(banned.shape, device=words.device).scatter_add(1, windows[:, :, -1], same.float())
-    return hits > 0
+    return torch.where(same, windows[:, :, -1], PAD)
 
 
 class Finished:
@@ -80,9 +106,13 @@ class Finished:
             done |= self.scores[:, -1] > -torch.inf
         return done
 
-    def best(self, count: int) -> list[list[Hypothesis]]:
+    def keep(self, instances: torch.Tensor) -> None:
+        self.scores, self.words = self.scores[instances], self.words[instances]
+
+    def best(self, instances: torch.Tensor, count: int) -> list[list[Hypothesis]]:
+        """The best hypotheses of some of the instances."""
         results = []
-        for scores, words in zip(self.scores.tolist(), self.words.tolist(), strict=True):
+        for scores, words in zip(self.scores[instances].tolist(), self.words[instances].tolist(), strict=True):
             found = [(score, row) for score, row in zip(scores, words, strict=True) if score > -torch.inf]
             results.append([Hypothesis(row[: row.index(EOS)], score) for score, row in found[:count]])
         return results
@@ -106,55 +136,50 @@ def beam_search(
     if not 1 <= n_best <= config.beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {config.beam_size}, but is {n_best} instead.")
     beam, longest = config.beam_size, config.max_length
-    state = state.select(torch.arange(instances, device=device).repeat_interleave(beam))
-    words = torch.full((instances * beam, 1), BOS, device=device)  # (N, t)
-    # All hypotheses of an instance start out the same, so only the first may be expanded.
-    alive = torch.full((instances, beam), -torch.inf, device=device)
-    alive[:, 0] = 0.0
-    offsets = torch.arange(0, instances * beam, beam, device=device)[:, None]  # (B, 1)
+    results: list[list[Hypothesis]] = [[] for _ in range(instances)]
+    numbers = torch.arange(instances, device=device)  # (B,): which instances are still searched
+    words = torch.full((instances, 1), BOS, device=device)  # (N, t)
+    alive = torch.zeros(instances, 1, device=device)  # (B, K'): one hypothesis for each, until it has been expanded
     finished = Finished(instances, beam, longest + 1, device)
+    never = torch.tensor(forbidden, device=device, dtype=torch.long)  # (W,)
     for length in range(1, longest + 1):
-        log_probs, state = step(state, words[:, -1])
-        allowed = _allow(log_probs.float(), words, forbidden, config.block_ngram, must_end=length == longest)
-        totals, parents, chosen = _expand(alive, allowed, 2 * beam)  # (B, 2K) each
-        grown = torch.cat([words[(offsets + parents).flatten()], chosen.flatten()[:, None]], dim=1)
-        grown = grown.unflatten(0, (instances, -1))  # (B, 2K, t + 1)
+        next_words, state = step(state, words[:, -1])
+        if length == longest:
+            totals, chosen = next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
+        else:
+            banned = never.expand(len(words), -1)
+            if config.block_ngram:
+                repeating = repeating_words(words, config.block_ngram)
+                banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
+            totals, chosen = next_words.best(2 * beam, banned)
+        totals, parents, chosen = _expand(alive, totals.float(), chosen, 2 * beam)  # (B, 2K) each
+        first = torch.arange(0, len(words), alive.shape[1], device=device)[:, None]  # (B, 1)
+        grown = torch.cat([words[(first + parents).flatten()], chosen.flatten()[:, None]], dim=1)
+        grown = grown.unflatten(0, (len(alive), -1))  # (B, 2K, t + 1)
         ends = chosen == EOS
         penalty = length_penalty(length, config.length_penalty)
         finished.add((totals / penalty).masked_fill(~ends, -torch.inf)[:, :beam], grown[:, :beam, 1:])
-        alive, kept = totals.masked_fill(ends, -torch.inf).topk(beam, dim=1)  # (B, K)
-        done = finished.is_done(alive[:, 0], length, config, n_best)
-        if bool(done.all()):
-            break
-        alive = alive.masked_fill(done[:, None], -torch.inf)
-        state = state.select((offsets + parents.gather(1, kept)).flatten())
+        alive, kept = totals.masked_fill(ends, -torch.inf).topk(min(beam, totals.shape[1]), dim=1)  # (B, K)
+        done = finished.is_done(alive[:, 0], length, config, n_best) | (length == longest)
+        state = state.select((first + parents.gather(1, kept)).flatten())
         words = grown.gather(1, kept[:, :, None].expand(-1, -1, grown.shape[2])).flatten(0, 1)
-    return finished.best(n_best)
-
-
-def _allow(
-    log_probs: torch.Tensor, words: torch.Tensor, forbidden: Sequence[int], block_ngram: int, must_end: bool
-) -> torch.Tensor:
-    """log p with -inf on every word that may not be written: (N, X)."""
-    if must_end:
-        ending = torch.full_like(log_probs, -torch.inf)
-        ending[:, EOS] = log_probs[:, EOS]
-        return ending
-    log_probs = log_probs.clone()
-    log_probs[:, list(forbidden)] = -torch.inf
-    if block_ngram:
-        banned = repeats_ngram(words, block_ngram, log_probs.shape[1])
-        banned[:, EOS] = False
-        log_probs = log_probs.masked_fill(banned, -torch.inf)
-    return log_probs
+        if bool(done.any()):
+            over, going = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
+            for number, found in zip(numbers[over].tolist(), finished.best(over, n_best), strict=True):
+                results[number] = found
+            if not len(going):
+                break
+            numbers, alive, state = numbers[going], alive[going], state.keep(going)
+            words = words.unflatten(0, (len(done), -1))[going].flatten(0, 1)
+            finished.keep(going)
+    return results
 
 
 def _expand(
-    alive: torch.Tensor, log_probs: torch.Tensor, count: int
+    alive: torch.Tensor, log_probs: torch.Tensor, words: torch.Tensor, count: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The best continuations of each instance's hypotheses: total, parent, word, (B, count) each."""
+    """The best continuations of each instance's hypotheses, of (N, C) each: total, parent, word, (B, count) each."""
     size = log_probs.shape[1]
-    totals = alive[:, :, None] + log_probs.unflatten(0, alive.shape)  # (B, K, X)
-    flat = totals.flatten(1)
-    best, index = flat.topk(min(count, flat.shape[1]), dim=1)
-    return best, index // size, index % size
+    totals = (alive[:, :, None] + log_probs.unflatten(0, alive.shape)).flatten(1)  # (B, K·C)
+    best, index = totals.topk(min(count, totals.shape[1]), dim=1)
+    return best, index // size, words.unflatten(0, alive.shape).flatten(1).gather(1, index)

@@ -35,11 +35,12 @@ def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int
     device = next(model.parameters()).device
     refuse_guidance(config, model.config)
     with torch.no_grad():
-        step: Step[Any] = model.step
+        step: Step[Any] = model.choose
         state: Any = model.encode(with_and_without(batch).to(device) if config.guidance > 0 else batch.to(device))
         coefficients = None if state.coefficients is None else state.coefficients[: batch.size]
         if config.guidance > 0:
-            step, state = guide(step, config.guidance, NEVER_WRITTEN), GuidedState(state, batch.size)
+            step = guide(model.step, config.guidance, NEVER_WRITTEN)
+            state = GuidedState(state, batch.size, batch.size)
         found = beam_search(step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
     size = len(model.embedding.weight)
     restored = [

@@ -5,7 +5,7 @@ without them, and a step function that combines the two distributions.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from exadec.config import ModelConfig, SearchConfig
 from exadec.corpus.vocabulary import NONE, PAD
 from exadec.errors import InputError
 from exadec.loading.batch import Batch
-from exadec.search.beam import Step
+from exadec.search.beam import Known, Step
 
 FLOOR = 0.1
 """A word is plausible if its p given the exemplar is at least this fraction of the best word's. The exemplar can raise
@@ -52,19 +52,28 @@ class GuidedState:
     rows: int
     """N."""
 
+    instances: int
+    """B."""
+
     def select(self, indices: torch.Tensor) -> "GuidedState":
-        return GuidedState(self.both.select(torch.cat([indices, self.rows + indices])), len(indices))
+        return replace(self, both=self.both.select(torch.cat([indices, self.rows + indices])), rows=len(indices))
+
+    def keep(self, instances: torch.Tensor) -> "GuidedState":
+        both = self.both.keep(torch.cat([instances, self.instances + instances]))
+        return GuidedState(both, self.rows // self.instances * len(instances), len(instances))
 
 
-def guide(step: Step[Any], weight: float, forbidden: Sequence[int]) -> Step[GuidedState]:
+def guide(
+    step: Callable[[Any, torch.Tensor], tuple[torch.Tensor, Any]], weight: float, forbidden: Sequence[int]
+) -> Step[GuidedState]:
     """A step for both halves at once; its distribution is that of `combine`. Words in `forbidden` are never written."""
 
-    def guided(state: GuidedState, words: torch.Tensor) -> tuple[torch.Tensor, GuidedState]:
+    def guided(state: GuidedState, words: torch.Tensor) -> tuple[Known, GuidedState]:
         log_probs, both = step(state.both, words.repeat(2))  # (2N, X)
         # An unwritable word must not decide which others are plausible.
         never = torch.tensor(forbidden, device=words.device)
         seen, unseen = log_probs.index_fill(1, never, -torch.inf).chunk(2)
-        return combine(seen, unseen, weight), replace(state, both=both)
+        return Known(combine(seen, unseen, weight)), replace(state, both=both)
 
     return guided
 

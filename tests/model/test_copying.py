@@ -1,13 +1,14 @@
 """Copying: distributions sum to one, and unknown words of the source can be written."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 import torch
 
 from exadec.config import VARIANTS
-from exadec.corpus.vocabulary import BOS, UNK
+from exadec.corpus.vocabulary import BOS, EOS, PAD, UNK
 from exadec.loading.batch import Instance, collate
 from support.small_models import OTHER_CASE, VOCABULARY, batch_for, build_small_model
 
@@ -29,6 +30,33 @@ def test_distributions_sum_to_one_without_mass_on_padding(variant: str, copy: st
         padding = torch.arange(batch.source.shape[1]) >= batch.source_lengths[:, None]
         assert padding.any()
         assert (weights[:, :, : batch.source.shape[1]][padding[:, None].expand(-1, weights.shape[1], -1)] == 0).all()
+
+
+@pytest.mark.parametrize("copy", ["attention", "attention, either case", "separate", "none"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_likeliest_words_are_those_of_the_whole_distribution(variant: str, copy: str) -> None:
+    copy, _, either_case = copy.partition(", ")
+    model = build_small_model(**VARIANTS[variant], copy=copy, copy_case=bool(either_case), exemplars_read=2)
+    batch, generator = batch_for(model.config, 30), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        model.embedding.weight.mul_(3.0)  # away from the uniform distribution
+        if copy != "none":
+            model.decoder.copy.gate.bias.fill_(0.5)
+        state = model.encode(batch).select(torch.arange(30).repeat_interleave(2))
+        words = torch.randint(6, VOCABULARY, (60,), generator=generator)
+        log_probs, _ = model.step(state, words)
+        for count, bans in ((1, 1), (4, 5), (VOCABULARY + 9, 2)):
+            banned = torch.randint(0, log_probs.shape[1], (60, bans), generator=generator)
+            banned[:, 0] = PAD
+            found, chosen = model.choose(state, words)[0].best(count, banned)
+            expected = log_probs.scatter(1, banned, -torch.inf)
+            for mine, ids, whole in zip(found, chosen, expected, strict=True):
+                known = mine > math.log(1e-25)  # the whole distribution gives words that cannot be written a trace
+                assert len(set(ids[known].tolist())) == known.sum()
+                torch.testing.assert_close(mine[known], whole[ids[known]])
+                best = whole.topk(min(count, int((whole > math.log(1e-25)).sum()))).values
+                torch.testing.assert_close(mine.sort(descending=True).values[: len(best)], best)
+        torch.testing.assert_close(model.choose(state, words)[0].of(EOS), log_probs[:, EOS])
 
 
 def test_copying_reaches_the_unknown_words_of_the_source() -> None:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, SearchConfig
-from exadec.corpus.vocabulary import BOS, EOS
-from exadec.search.beam import Hypothesis, beam_search, length_penalty, repeats_ngram
+from exadec.corpus.vocabulary import BOS, EOS, PAD
+from exadec.model.decoder import DecoderState
+from exadec.search.beam import Hypothesis, Known, beam_search, length_penalty, repeating_words
 from exadec.search.generate import NEVER_WRITTEN
 from support.small_models import ALL_OPTIONS, batch_for, build_small_model
 
@@ -31,8 +32,13 @@ class Prefix:
 
     words: torch.Tensor
 
+    instances: int
+
     def select(self, indices: torch.Tensor) -> "Prefix":
-        return Prefix(self.words[indices])
+        return Prefix(self.words[indices], self.instances)
+
+    def keep(self, instances: torch.Tensor) -> "Prefix":
+        return Prefix(self.words.unflatten(0, (self.instances, -1))[instances].flatten(0, 1), len(instances))
 
 
 class RandomModel:
@@ -50,13 +56,14 @@ class RandomModel:
         logits[EOS] += self.eagerness
         return torch.log_softmax(logits, dim=0)
 
-    def step(self, state: Prefix, words: torch.Tensor) -> tuple[torch.Tensor, Prefix]:
+    def step(self, state: Prefix, words: torch.Tensor) -> tuple[Known, Prefix]:
         longer = torch.cat([state.words, words[:, None]], dim=1)
-        return torch.stack([self.distribution(row) for row in longer.tolist()]), Prefix(longer)
+        log_probs = torch.stack([self.distribution(row) for row in longer.tolist()])
+        return Known(log_probs), Prefix(longer, state.instances)
 
 
 def start(instances: int) -> Prefix:
-    return Prefix(torch.arange(100, 100 + instances)[:, None])  # the instance's number is part of its prefix
+    return Prefix(torch.arange(100, 100 + instances)[:, None], instances)  # the instance's number is part of its prefix
 
 
 def enumerate_all(model: RandomModel, instance: int, config: SearchConfig) -> list[Hypothesis]:
@@ -181,7 +188,7 @@ def test_instances_do_not_disturb_one_another(beam: int) -> None:
     model, config = RandomModel(5), SearchConfig(beam_size=beam, max_length=6)
     together = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU)
     for i in range(4):
-        alone = beam_search(model.step, Prefix(torch.tensor([[100 + i]])), 1, config, FORBIDDEN, CPU)
+        alone = beam_search(model.step, Prefix(torch.tensor([[100 + i]]), 1), 1, config, FORBIDDEN, CPU)
         assert alone[0] == together[i]
 
 
@@ -202,14 +209,12 @@ def test_length_penalty_is_wu_et_als() -> None:
     assert length_penalty(19, 0.5) == 2.0
 
 
-def test_repeats_ngram_by_hand() -> None:
-    words = torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 7, 7, 5, 7], [BOS, 1, 4, 5, 6, 0]])
-    banned = repeats_ngram(words, 3, 10)
-    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[9], [], []]
-    banned = repeats_ngram(words, 2, 10)
-    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[9], [5, 7], []]
-    banned = repeats_ngram(words, 1, 10)
-    assert [row.nonzero()[:, 0].tolist() for row in banned] == [[7, 8, 9], [5, 7], [0, 1, 4, 5, 6]]
+def test_words_that_repeat_an_ngram_by_hand() -> None:
+    words = torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 7, 7, 5, 7], [BOS, 1, 4, 5, 6, 9]])
+    expected = {3: [{9}, set(), set()], 2: [{9}, {5, 7}, set()], 1: [{7, 8, 9}, {5, 7}, {1, 4, 5, 6, 9}]}
+    for n, banned in expected.items():
+        assert [set(row.tolist()) - {PAD} for row in repeating_words(words, n)] == banned
+    assert repeating_words(words[:, :3], 3).shape == (3, 0)
 
 
 def test_n_best_beyond_the_beam_is_refused() -> None:
@@ -225,7 +230,7 @@ def test_model_state_search_equals_scoring_the_text_again(variant: str, option: 
     batch = batch_for(model.config, 4)
     config = SearchConfig(beam_size=3, max_length=5)
     with torch.no_grad():
-        found = beam_search(model.step, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
+        found = beam_search(model.choose, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
         for row, hypotheses in enumerate(found):
             for hypothesis in hypotheses:
                 state, total = model.encode(batch), 0.0
@@ -234,3 +239,31 @@ def test_model_state_search_equals_scoring_the_text_again(variant: str, option: 
                     total += log_probs[row, word].item()
                 penalty = length_penalty(len(hypothesis.ids) + 1, 1.0)
                 assert hypothesis.score == pytest.approx(total / penalty, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "option", [{}, ALL_OPTIONS, {"copy": "separate", "input_feeding": True}], ids=["paper", "all", "released"]
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_search_over_the_likeliest_words_equals_a_search_over_all(variant: str, option: dict[str, object]) -> None:
+    """And the search drops finished instances on its way, so that the others keep theirs."""
+    model = build_small_model(**VARIANTS[variant], **option)
+    with torch.no_grad():
+        model.embedding.weight.mul_(5.0)  # so that texts end at different lengths
+        model.decoder.softmax_bias[EOS] += 4.0
+    batch = batch_for(model.config, 20)
+
+    def step(state: DecoderState, words: torch.Tensor) -> tuple[Known, DecoderState]:
+        log_probs, state = model.step(state, words)
+        return Known(log_probs), state
+
+    for block_ngram in (0, 2):
+        config = SearchConfig(beam_size=3, max_length=9, block_ngram=block_ngram)
+        found, expected = (
+            beam_search(one, model.encode(batch), 20, config, NEVER_WRITTEN, CPU, n_best=3)
+            for one in (model.choose, step)
+        )
+        assert len({len(best.ids) for best, *_ in found}) > 1
+        for mine, all_words in zip(found, expected, strict=True):
+            assert [one.ids for one in mine] == [one.ids for one in all_words]
+            assert [one.score for one in mine] == pytest.approx([one.score for one in all_words], abs=1e-5)
