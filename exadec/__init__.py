@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from exadec.corpus.prepare import prepare
     from exadec.corpus.record import Record
     from exadec.exemplars.retrieve import retrieve
+    from exadec.request import Request
     from exadec.textmetrics.metrics import score
     from exadec.training.evaluation import evaluate
     from exadec.views.results import compare_runs
@@ -19,6 +20,7 @@ __all__ = [
     "Config",
     "Generation",
     "Record",
+    "Request",
     "Writer",
     "compare_runs",
     "evaluate",
@@ -33,6 +35,7 @@ _HOMES = {
     "Config": "exadec.config",
     "Generation": "exadec.api",
     "Record": "exadec.corpus.record",
+    "Request": "exadec.request",
     "Writer": "exadec.api",
     "compare_runs": "exadec.views.results",
     "evaluate": "exadec.training.evaluation",

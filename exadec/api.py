@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
-from exadec.reading.content import require_text
+from exadec.request import Request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.settings import load_config
@@ -28,6 +28,8 @@ from exadec.strict_yaml import Overrides
 from exadec.training.checkpoint import Run, open_corpus, open_run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
+
+One = TypeVar("One")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Generation:
     """The beam's other hypotheses with their scores, best first."""
     truncated: int
     """How many pieces of the source were over the limit and not read."""
+    exemplar_truncated: int
+    """How many pieces of a given exemplar were over the limit and not read."""
     explain: InitVar[Callable[[], Explanation]]
     """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
 
@@ -101,6 +105,10 @@ class _Input(NamedTuple):
     exemplars: list[str]
     similarity: float | None
     truncated: int
+    exemplar_truncated: int
+
+
+_NO_TARGET = np.array([], np.int64)
 
 
 class Writer:
@@ -189,45 +197,78 @@ class Writer:
         for name, values in (("exemplars", exemplars), ("groups", groups)):
             if len(values) != len(sources):
                 raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
-        for name, texts in (("the source", sources), ("the exemplar", exemplars), ("the group", groups)):
-            for text in texts:
-                require_text(text or "", name)
+        requests = [Request(*parts) for parts in zip(sources, exemplars, groups, strict=True)]
+        results = []
+        for result in self.answer(requests, n_best, guidance):
+            if isinstance(result, InputError):
+                raise result
+            results.append(result)
+        return results
+
+    def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
+        """Raise the error that every request with this exemplar or this group would get, whatever its source."""
+        Request("", exemplar, group)
+        self._announce(group)
+        if exemplar is not None:
+            self._read_given(exemplar, PieceTable(self.run.vocabulary))
+        elif group is not None and self.run.config.model.reads_exemplars:
+            self._retriever.members(group)
+
+    def answer(
+        self, requests: Sequence[Request], n_best: int = 1, guidance: float | None = None
+    ) -> list[Generation | InputError]:
+        """One result for each request, in their order: a text, or the reason why there is none.
+
+        What is wrong with one request does not disturb the others.
+        """
         search = self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
-        results: list[Generation] = []
-        for start in range(0, len(sources), search.batch_size):
-            rows = slice(start, start + search.batch_size)
+        results: dict[int, Generation | InputError] = {}
+        by_length = sorted(range(len(requests)), key=lambda number: len(requests[number].source))
+        for start in range(0, len(requests), search.batch_size):
+            numbers = by_length[start : start + search.batch_size]
             table = PieceTable(self.run.vocabulary)
-            inputs = self._read(sources[rows], exemplars[rows], groups[rows], table)
-            results += self._write_batch(inputs, table, search, n_best)
-        return results
+            inputs = self._read([requests[number] for number in numbers], table)
+            sound = [one for one in inputs if isinstance(one, _Input)]
+            written = iter(self._write_batch(sound, table, search, n_best) if sound else ())
+            results |= {
+                number: one if isinstance(one, InputError) else next(written)
+                for number, one in zip(numbers, inputs, strict=True)
+            }
+        return [results[number] for number in range(len(requests))]
 
-    def _read(
-        self, sources: Sequence[str], exemplars: Sequence[str | None], groups: Sequence[str | None], table: PieceTable
-    ) -> list[_Input]:
+    def _read(self, requests: Sequence[Request], table: PieceTable) -> list[_Input | InputError]:
         """Ids of each source and of its exemplars, given or retrieved."""
+        found = self._find(requests)
+        return [_or_error(self._read_one, one, found.get(number), table) for number, one in enumerate(requests)]
+
+    def _find(self, requests: Sequence[Request]) -> dict[int, list[Found] | InputError]:
+        """The exemplars of those requests that have none, retrieved for each group at once."""
+        found: dict[int, list[Found] | InputError] = {}
+        if not self.run.config.model.reads_exemplars:
+            return found
+        for group in dict.fromkeys(one.group for one in requests if one.exemplar is None):
+            numbers = [i for i, one in enumerate(requests) if one.exemplar is None and one.group == group]
+            texts = [requests[i].source for i in numbers]
+            several = _or_error(self._retriever.find_several, texts, group, self.run.config.model.exemplars_read)
+            found |= {i: several if isinstance(several, InputError) else several[j] for j, i in enumerate(numbers)}
+        return found
+
+    def _read_one(self, request: Request, found: list[Found] | InputError | None, table: PieceTable) -> _Input:
+        if isinstance(found, InputError):
+            raise found
         count = self.run.config.model.exemplars_read
-        found: dict[int, list[Found]] = {}
-        for group in dict.fromkeys(groups) if self.run.config.model.reads_exemplars else ():
-            missing = [i for i, exemplar in enumerate(exemplars) if exemplar is None and groups[i] == group]
-            if missing:
-                texts = [sources[i] for i in missing]
-                found |= zip(missing, self._retriever.find_several(texts, group, count), strict=True)
-        openings = {group: self._announce(group) for group in dict.fromkeys(groups)}
-        inputs = []
-        for i, (source, exemplar) in enumerate(zip(sources, exemplars, strict=True)):
-            ids, truncated = self._read_source(source, openings[groups[i]], table)
-            shown, similarity, shown_texts = (np.array([NONE]),) * count, None, list[str]()
-            if exemplar is not None:
-                shown, shown_texts = (self._read_given(exemplar, table),) * count, [exemplar]
-            elif i in found:
-                shown = tuple(self._read_found(one, table) for one in found[i])
-                similarity = found[i][0].similarity
-                shown_texts = [text for one in dict.fromkeys(found[i]) if (text := self._found_text(one)) is not None]
-            instance = Instance(ids, shown, np.array([], np.int64))
-            inputs.append(_Input(instance, shown_texts, similarity, truncated))
-        return inputs
+        ids, truncated = self._read_source(request.source, self._announce(request.group), table)
+        if request.exemplar is not None:
+            given, cut = self._read_given(request.exemplar, table)
+            instance = Instance(ids, (given,) * count, _NO_TARGET)
+            return _Input(instance, [request.exemplar], None, truncated, cut)
+        if found is None:
+            return _Input(Instance(ids, (np.array([NONE]),) * count, _NO_TARGET), [], None, truncated, 0)
+        shown = tuple(self._read_found(one, table) for one in found)
+        texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
+        return _Input(Instance(ids, shown, _NO_TARGET), texts, found[0].similarity, truncated, 0)
 
     def _announce(self, group: str | None) -> list[str]:
         """The pieces that tell the model the group, as in the sources it was trained on."""
@@ -245,13 +286,16 @@ class Writer:
         pieces = opening + pieces
         return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
-    def _read_given(self, exemplar: str, table: PieceTable) -> np.ndarray:
+    def _read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
+        model, limit = self.run.config.model, self.run.config.corpus.max_target
+        if not model.reads_exemplars:
+            raise InputError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
         pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
-        ids = np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
+        ids = np.array(table.encode(pieces[:limit]))
         if not (ids < len(self.run.vocabulary)).any():
             raise InputError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
         # A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
-        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids
+        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids, max(0, len(pieces) - limit)
 
     def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
         """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
@@ -292,6 +336,7 @@ class Writer:
             coefficients=lam[0] if lam is not None and len(lam) == 1 else lam,
             alternatives=others,
             truncated=one.truncated,
+            exemplar_truncated=one.exemplar_truncated,
             explain=partial(self._explain, instance),
         )
 
@@ -311,6 +356,13 @@ class Writer:
     @property
     def _copies_exemplar(self) -> bool:
         return self.run.config.model.attend_exemplar
+
+
+def _or_error(read: Callable[..., One], *arguments: Any) -> One | InputError:
+    try:
+        return read(*arguments)
+    except InputError as error:
+        return error
 
 
 def load(folder: Path | str, overrides: Overrides = (), device: str | None = None) -> Writer:

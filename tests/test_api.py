@@ -22,6 +22,7 @@ from exadec.corpus.vocabulary import PieceTable
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.loading.batch import Instance, collate
+from exadec.request import Request
 from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
@@ -53,7 +54,7 @@ def test_each_encoder_runs_once_a_batch(writers: dict[str, Writer], variant: str
     writer = load(writers[variant].run.folder)
     count_calls(writer, calls)
     once = {"encoder": 1} | ({} if variant == "seq2seq" else {"exemplar_encoder": 1})
-    first, *_ = writer.write_all(SOURCES, ["up n9 k2", None, None])
+    first, *_ = writer.write_all(SOURCES, None if variant == "seq2seq" else ["up n9 k2", None, None])
     assert calls == once
     assert (first.coefficients is not None) == writer.run.config.model.adaptive
     assert calls == once
@@ -62,12 +63,48 @@ def test_each_encoder_runs_once_a_batch(writers: dict[str, Writer], variant: str
     assert calls == Counter(once) + Counter(once)
 
 
+def test_what_is_wrong_with_one_request_does_not_disturb_the_others(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    sound = [Request(source) for source in SOURCES] + [Request(SOURCES[0], "up n9 k2")]
+    bad = [Request(" "), Request(SOURCES[0], "xyzzy"), Request(SOURCES[0], group="nobody")]
+    mixed = [bad[0], sound[0], sound[1], bad[1], sound[2], bad[2], sound[3]]
+    found = writer.answer(mixed, n_best=2)
+    expected = iter(writer.answer(sound, n_best=2))
+    messages = {0: "the source is empty", 3: "'xyzzy' has no word the model knows", 5: "has the group 'nobody'"}
+    for number, one in enumerate(found):
+        if number in messages:
+            assert messages[number] in str(one)
+            assert isinstance(one, InputError)
+        else:
+            other = next(expected)
+            assert (one.text, one.exemplars) == (other.text, other.exemplars)
+            assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_texts_do_not_depend_on_batches_or_order(writers: dict[str, Writer]) -> None:
+    for variant, writer in writers.items():
+        sources = [f"house{i % 3} n{i % 7} k{i % 5} " * (1 + i % 4) for i in range(75)]
+        given = [None if i % 2 or variant == "seq2seq" else f"up n{i % 9} k1" for i in range(75)]
+        requests = [Request(*parts) for parts in zip(sources, given, strict=True)]
+        expected = writer.answer(requests, n_best=2)
+        assert len({round(one.score, 4) for one in expected}) > 10
+        for size in (1, 7, 75):
+            other = load(writer.run.folder, {"search.batch_size": size})
+            for one, same in zip(reversed(other.answer(requests[::-1], n_best=2)), expected, strict=True):
+                assert one.text == same.text
+                assert one.score == pytest.approx(same.score, abs=1e-5)
+                assert one.alternatives[0] == (
+                    same.alternatives[0][0],
+                    pytest.approx(same.alternatives[0][1], abs=1e-5),
+                )
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_numbers_are_those_of_the_model_itself(writers: dict[str, Writer], variant: str) -> None:
     """λ, attention and gate against the model's own methods, on the whole batch at once."""
     writer = writers[variant]
     exemplars = ["up n9 k2", "down k2 n9 k1", "up"]
-    generations = writer.write_all(SOURCES, exemplars)
+    generations = writer.write_all(SOURCES, None if variant == "seq2seq" else exemplars)
     table, run = PieceTable(writer.run.vocabulary), writer.run
 
     def ids(text: str) -> np.ndarray:
@@ -276,7 +313,8 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
     read = writer.write(source, group="Team 0").memory
     assert read == corpus.table.decode(corpus.sources("train")[0].tolist()) == ["Team", "0", "|", *source.split()]
     assert writer.write(source).memory == source.split()
-    assert writer.write(source, "up n1 k1", group="Team 1").memory[:3] == ["Team", "1", "|"]
+    exemplar = None if variant == "seq2seq" else "up n1 k1"
+    assert writer.write(source, exemplar, group="Team 1").memory[:3] == ["Team", "1", "|"]
     groups = ["Team 1", None, "Team 0", "Team 1"]
     together = writer.write_all([source] * 4, group=groups)
     alone = [writer.write(source, group=group) for group in groups]
@@ -286,7 +324,7 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
     with pytest.raises(ValueError, match="There are 4 sources, but 1 groups"):
         writer.write_all([source] * 4, group=["Team 1"])
     with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
-        writer.write(source, "up n1 k1", group="Team 7")
+        writer.write(source, exemplar, group="Team 7")
     facts = writer.run.folder / "run.json"
     facts.write_text(facts.read_text("utf-8").replace("Team 1", "Team 7"), "utf-8")
     with pytest.raises(InputError, match=r"run.json: the file is damaged: its groups are not those of the corpus"):

@@ -20,6 +20,7 @@ ORDER = {
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
     "corpus": "raw data become records and token ids: nothing comes before it",
+    "request": "what to write is said in the fields of a record",
     "textmetrics": "text is read and scored as it is; exemplars can be chosen by what it finds",
     "exemplars": "exemplars are found among the corpus's training records",
     "loading": "ids and exemplars become padded batches",

@@ -7,9 +7,11 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -17,8 +19,14 @@ from rich.console import Console
 from exadec.cli.console import DeviceName, RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
-from exadec.reading.lines import bounded_lines, decode_lines, read_lines
+from exadec.reading.lines import arriving_lines, decode_line, read_lines
+from exadec.request import Request, parse_request
 from exadec.views.progress import Display
+
+if TYPE_CHECKING:
+    from exadec.api import Writer
+
+STDIN = "<stdin>"
 
 
 def generate(
@@ -36,6 +44,13 @@ def generate(
     split: Annotated[
         str | None, typer.Option(help="Write for this split of the run's corpus instead of stdin.")
     ] = None,
+    records: Annotated[
+        bool,
+        typer.Option(
+            "--records",
+            help="Each line of stdin is a JSON record: source or table, and perhaps exemplar, group and uid.",
+        ),
+    ] = False,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
@@ -47,34 +62,84 @@ def generate(
 
     echo "Norway said Friday it would give Zimbabwe 40 million kroner in aid." | exadec generate RUN
 
+    exadec generate RUN --records --json < requests.jsonl > texts.jsonl
+
+    Results come in the order of the input, as soon as they are written.
+    A line that cannot be read has an empty result and a message; the exit status is then 2.
     New text gets its exemplar by the policy the run was trained with.
     The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
+    from exadec.training.checkpoint import open_run
+
+    overrides = set_ or []
+    config = open_run(run, overrides).config
+    if not 1 <= n_best <= config.search.beam_size:
+        raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
     if split is not None:
-        if exemplar is not None or group is not None:
-            raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
-        _generate_split(run, split, set_ or [], device)
+        if exemplar is not None or group is not None or records:
+            raise InputError("--split writes for the corpus; leave out --exemplar, --group and --records.")
+        _generate_split(run, split, n_best, as_json, overrides, device)
         return
+    if exemplar is not None and group is not None and not config.corpus.group_in_source:
+        raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     from exadec.api import load
 
-    writer = load(run, set_ or [], device)
-    if exemplar is not None and group is not None and not writer.run.config.corpus.group_in_source:
-        raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
-    if not 1 <= n_best <= writer.run.config.search.beam_size:
-        raise InputError(f"--n-best must be from 1 to the beam size {writer.run.config.search.beam_size}.")
-    truncated = 0
-    for source in _stdin_lines():
-        generation = writer.write(source, exemplar, n_best, group)
-        truncated += generation.truncated > 0
-        if as_json:
-            row = {"text": generation.text, "score": generation.score, "exemplar": generation.exemplar}
-            row |= {"similarity": generation.similarity, "alternatives": generation.alternatives}
-            print(json.dumps(row, ensure_ascii=False), flush=True)
-        else:
-            print("\n".join([generation.text, *(text for text, _ in generation.alternatives)]), flush=True)
-    if truncated:
-        limit = writer.run.config.corpus.max_source
-        say(f"{truncated} sources were longer than {limit} pieces and were cut.")
+    writer = load(run, overrides, device)
+    writer.refuse(exemplar, group)
+    _generate_lines(writer, _requests(exemplar, group, records, 4 * config.search.batch_size), n_best, as_json)
+
+
+def _generate_lines(
+    writer: "Writer", requests: Iterable[Sequence[Request | InputError]], n_best: int, as_json: bool
+) -> None:
+    """Write the results of the lines of stdin, in their order, and say what went wrong."""
+    config = writer.run.config.corpus
+    lines = bad = cut = exemplars_cut = 0
+    for arrived in requests:
+        answers = iter(writer.answer([one for one in arrived if isinstance(one, Request)], n_best))
+        for number, one in enumerate(arrived, lines + 1):
+            result = one if isinstance(one, InputError) else next(answers)
+            uid = None if isinstance(one, InputError) else one.uid
+            if isinstance(result, InputError):
+                say(_with_place(str(result), number))
+                _show(as_json, uid, "", [], {"error": str(result)})
+                bad += 1
+                continue
+            cut += result.truncated > 0
+            exemplars_cut += result.exemplar_truncated > 0
+            more = {"score": result.score, "exemplar": result.exemplar, "similarity": result.similarity}
+            _show(as_json, uid, result.text, result.alternatives, more)
+        sys.stdout.flush()
+        lines += len(arrived)
+    for count, what, limit in (
+        (cut, "source", config.max_source),
+        (exemplars_cut, "exemplar", config.max_target),
+    ):
+        if count:
+            say(f"{_count(count, what)} longer than {limit} pieces, and cut.")
+    if bad:
+        say(f"{bad:,} of {lines:,} lines could not be written; their results are empty.")
+        raise typer.Exit(2)
+
+
+def _count(count: int, what: str) -> str:
+    return f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+
+
+def _with_place(message: str, number: int) -> str:
+    """The message for a line of stdin, with its number if it has none."""
+    return message if message.startswith(f"{STDIN}:") else f"{STDIN}:{number}: {message}"
+
+
+def _show(
+    as_json: bool, uid: str | None, text: str, alternatives: Sequence[tuple[str, float]], more: Mapping[str, object]
+) -> None:
+    """Write one result to stdout."""
+    if as_json:
+        row: dict[str, object] = {} if uid is None else {"uid": uid}
+        print(json.dumps({**row, "text": text, **more, "alternatives": alternatives}, ensure_ascii=False))
+    else:
+        print("\n".join([text, *(other for other, _ in alternatives)]))
 
 
 def swap(
@@ -179,24 +244,47 @@ def _read_weights(given: str) -> list[float]:
     return sorted(weights)
 
 
-def _generate_split(run: Path, split: str, overrides: list[str], device: str | None) -> None:
+def _generate_split(
+    run: Path, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None
+) -> None:
     from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, display.report, device)
+        outputs = evaluate(run, split, overrides, display.report, device, n_best)
     for output in outputs:
-        print(output.text)
+        more = {"score": output.score, "exemplar": output.exemplar, "similarity": output.similarity}
+        _show(as_json, output.uid, output.text, output.alternatives, more)
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 
-def _stdin_lines() -> Iterator[str]:
+def _requests(
+    exemplar: str | None, group: str | None, records: bool, most: int
+) -> Iterator[list[Request | InputError]]:
+    """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error."""
     if sys.stdin is None:
         raise InputError("there is nothing to read: stdin is closed.")
     if sys.stdin.isatty():
         say("Reading sources from the terminal, one per line; end with Ctrl-D.")
-    for number, line in decode_lines(bounded_lines(sys.stdin.buffer, "<stdin>"), "<stdin>"):
+    number = 0
+    for lines in arriving_lines(cast(BufferedIOBase, sys.stdin.buffer)):
+        for start in range(0, len(lines), most):
+            part = lines[start : start + most]
+            yield [_read_request(raw, number + place, exemplar, group, records) for place, raw in enumerate(part, 1)]
+            number += len(part)
+
+
+def _read_request(
+    raw: bytes, number: int, exemplar: str | None, group: str | None, records: bool
+) -> Request | InputError:
+    try:
+        line = decode_line(raw, STDIN, number)
         if not line.strip():
-            raise InputError(f"<stdin>:{number}: the source is empty.")
-        yield line
+            raise InputError(f"{STDIN}:{number}: the line is empty.")
+        if not records:
+            return Request(line, exemplar, group)
+        one = parse_request(line, f"{STDIN}:{number}")
+        return replace(one, exemplar=one.exemplar or exemplar, group=one.group or group)
+    except InputError as error:
+        return error

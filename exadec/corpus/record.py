@@ -223,17 +223,18 @@ def to_line(record: Record) -> bytes:
 
 def parse_record(line: bytes, where: str) -> Record:
     """The record of one line of JSONL."""
-    return _to_record(_parse_row(decode(line, where), where), where, "0", require_target=True)
+    return to_record(parse_row(decode(line, where), where), where, "0", require_target=True)
 
 
 def _jsonl_rows(lines: Iterable[tuple[int, str]], path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in lines:
         if not line.strip():
             continue
-        yield number, _parse_row(line, f"{path}:{number}")
+        yield number, parse_row(line, f"{path}:{number}")
 
 
-def _parse_row(line: str, where: str) -> dict[str, object]:
+def parse_row(line: str, where: str) -> dict[str, object]:
+    """The JSON object of one line."""
     row = parse_json(line, where)
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected a JSON object, but found a {type(row).__name__}.")
@@ -276,10 +277,11 @@ def _to_records(
         if reading.skip_empty and any(isinstance(text, str) and not text.strip() for text in texts):
             skipped.append(where)
         else:
-            yield _to_record(row, where, str(number), reading.require_target)
+            yield to_record(row, where, str(number), reading.require_target)
 
 
-def _to_record(row: dict[str, object], where: str, default_uid: str, require_target: bool) -> Record:
+def to_record(row: dict[str, object], where: str, default_uid: str, require_target: bool) -> Record:
+    """Check the fields of a record. Others are ignored."""
     table = _read_table(row.get("table"), where)
     source = row.get("source")
     if source is None and table is not None:

@@ -64,7 +64,7 @@ class Retriever:
 
     def find_several(self, sources: Sequence[str], group: str | None, count: int) -> list[list[Found]]:
         """Find an instance and the next nearest, `count` in all, for a model that reads as many in training."""
-        among = None if group is None else self._members(group)
+        among = None if group is None else self.members(group)
         if group is None and self.config.group == "only" and not self._told_of_groups:
             self._told_of_groups = True
             logger.warning("the run has `group: only`, but no group was named: exemplars come from all groups.")
@@ -87,8 +87,8 @@ class Retriever:
         chosen, similarities = self.policy.choose_for_new(texts)
         return chosen[:, None].repeat(count, axis=1), similarities[:, None].repeat(count, axis=1)
 
-    def _members(self, group: str) -> np.ndarray:
-        """(N,) bool over the training instances."""
+    def members(self, group: str) -> np.ndarray:
+        """The training instances of a group, of which there must be one: (N,) bool."""
         names = self.corpus.group_names
         members: np.ndarray = self.corpus.groups("train") == (names.index(group) if group in names else None)
         if not members.any():

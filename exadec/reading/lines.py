@@ -45,18 +45,48 @@ def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     while line := file.readline(LONGEST + 1):
         number += 1
         if len(line) > LONGEST:
-            raise InputError(f"{name}:{number}: the line is longer than {LONGEST:,} bytes.")
+            raise _too_long(name, number)
         yield line
+
+
+def arriving_lines(file: io.BufferedIOBase) -> Iterator[list[bytes]]:
+    """All lines that are at hand, without their ends, as often as more arrive.
+
+    Of a line that is too long only the beginning is there: `LONGEST` bytes and one more.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while chunk := file.read1(1 << 20):
+        head, *others = chunk.split(b"\n")
+        if size <= LONGEST:
+            parts.append(head)
+            size += len(head)
+        if others:
+            yield [b"".join(parts)[: LONGEST + 1], *others[:-1]]
+            parts, size = [others[-1]], len(others[-1])
+    if size:
+        yield [b"".join(parts)[: LONGEST + 1]]
+
+
+def decode_line(raw: bytes, name: str, number: int) -> str:
+    """One line as text, without its end."""
+    if len(raw) > LONGEST:
+        raise _too_long(name, number)
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}:{number}: not valid UTF-8 (byte {error.start + 1} of the line).") from None
+    return text.rstrip("\r\n")
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[tuple[int, str]]:
     """(line number, text) of lines, numbered from `first`; the error for a line that is not UTF-8 has its number."""
     for number, raw in enumerate(lines, first):
-        try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{name}:{number}: not valid UTF-8 (byte {error.start + 1} of the line).") from None
-        yield number, text.rstrip("\r\n")
+        yield number, decode_line(raw, name, number)
+
+
+def _too_long(name: str, number: int) -> InputError:
+    return InputError(f"{name}:{number}: the line is longer than {LONGEST:,} bytes.")
 
 
 class _Unpacked(io.RawIOBase):

@@ -57,16 +57,17 @@ def generate_split(
     config: SearchConfig,
     chosen: np.ndarray | None = None,
     report: Report = silent,
-) -> list[tuple[str, float]]:
-    """(text, score) of the best hypothesis for all or the chosen instances of a split, in the split's order."""
-    results: dict[int, tuple[str, float]] = {}
+    n_best: int = 1,
+) -> list[list[tuple[str, float]]]:
+    """(text, score) of the best hypotheses for all or the chosen instances of a split, in the split's order."""
+    results: dict[int, list[tuple[str, float]]] = {}
     total = len(loader) if chosen is None else len(chosen)
     was_training = model.training
     model.eval()
     for indices, batch in loader.search_batches(config.batch_size, chosen):
-        found = search_batch(model, batch, config).hypotheses
-        for index, (best, *_) in zip(indices, found, strict=True):
-            results[int(index)] = corpus.text(best.ids), best.score
+        found = search_batch(model, batch, config, n_best).hypotheses
+        for index, hypotheses in zip(indices, found, strict=True):
+            results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses]
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]

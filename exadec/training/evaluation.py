@@ -48,6 +48,8 @@ class Output:
     """The model's own score: log p divided by the length penalty."""
     table: Table | None = None
     """The table the source was made from, for metrics that use it."""
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """The next best texts with their scores, if they were asked for; not stored."""
 
 
 _SHAPE: dict[str, Any] = {
@@ -90,16 +92,17 @@ def decode_split(
     search: SearchConfig,
     chosen: np.ndarray | None = None,
     report: Report = silent,
+    n_best: int = 1,
 ) -> list[Output]:
     """Write a text for each instance of a split, or for each of the chosen ones, in the split's order."""
     loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
-    texts = generate_split(model, corpus, loader, search, chosen, report)
+    texts = generate_split(model, corpus, loader, search, chosen, report, n_best)
     similarities = exemplars.similarities(split)
     indices = range(len(loader)) if chosen is None else sorted(chosen.tolist())
     wanted = frozenset(indices)
     records = (record for index, record in enumerate(corpus.records(split)) if index in wanted)
     outputs = []
-    for index, (text, score), record in zip(indices, texts, records, strict=True):
+    for index, ((text, score), *others), record in zip(indices, texts, records, strict=True):
         found = int(loader.exemplar_index[index, 0])
         outputs.append(
             Output(
@@ -111,6 +114,7 @@ def decode_split(
                 text=text,
                 score=score,
                 table=record.table,
+                alternatives=tuple(others),
             )
         )
     return outputs
@@ -165,6 +169,7 @@ def evaluate(
     overrides: Overrides = (),
     report: Report = silent,
     device: str | None = None,
+    n_best: int = 1,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
@@ -176,7 +181,7 @@ def evaluate(
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
     with keeping(corpus, exemplars):
         model = run.load_model(device=device)
-        outputs = decode_split(model, corpus, exemplars, split, run.config.search, report=report)
+        outputs = decode_split(model, corpus, exemplars, split, run.config.search, None, report, n_best)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 
@@ -189,7 +194,8 @@ def outputs_path(folder: Path, split: str) -> Path:
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
     with replacing(path) as draft, draft.open("w", encoding="utf-8") as file:
         for output in outputs:
-            file.write(json.dumps(asdict(output), ensure_ascii=False) + "\n")
+            row = {name: value for name, value in asdict(output).items() if name in _SHAPE}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def read_outputs(path: Path) -> list[Output]:

@@ -31,7 +31,10 @@ def test_long_sources_are_cut_and_counted(run: Path) -> None:
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
     limit = open_run(run).config.corpus.max_source
-    assert f"1 sources were longer than {limit} pieces and were cut." in done.stderr
+    assert f"1 source was longer than {limit} pieces, and cut." in done.stderr
+    done = exadec("generate", run, "--exemplar", "up n1 " * 300, stdin=f"{SOURCE}\n{SOURCE}\n".encode())
+    limit = open_run(run).config.corpus.max_target
+    assert f"2 exemplars were longer than {limit} pieces, and cut." in done.stderr
 
 
 def test_swap_shows_the_same_source_in_several_manners(run: Path) -> None:
@@ -86,10 +89,76 @@ def test_interrupted_pipes_are_no_error(run: Path) -> None:
     assert "BrokenPipe" not in done.stderr
 
 
-def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
-    done = exadec("generate", run, stdin=SOURCE.encode() + b"\n\xff\xfe\n")
+def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None:
+    lines = [SOURCE.encode(), b"\xff\xfe", b"  ", b"n2 k2 house3", b""]
+    done = exadec("generate", run, stdin=b"\n".join(lines) + b"\n")
     assert done.returncode == 2
-    assert "<stdin>:2: not valid UTF-8" in done.stderr
+    alone = exadec("generate", run, stdin=SOURCE.encode() + b"\nn2 k2 house3\n").stdout.splitlines()
+    assert done.stdout.splitlines() == [alone[0], "", "", alone[1], ""]
+    assert done.stderr.splitlines() == [
+        "<stdin>:2: not valid UTF-8 (byte 1 of the line).",
+        "<stdin>:3: the line is empty.",
+        "<stdin>:5: the line is empty.",
+        "3 of 5 lines could not be written; their results are empty.",
+    ]
+
+
+def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
+    rows: list[object] = [
+        {"uid": "a", "source": SOURCE, "exemplar": "up n1 k1"},
+        {"source": SOURCE, "target": "ignored"},
+        {"uid": 7, "table": [["n1", "k1"], ["k1", "n1"]]},
+        {"uid": "b", "source": SOURCE, "exemplar": "xyzzy"},
+        {"uid": "c", "source": SOURCE, "group": "nobody"},
+        {"uid": "d"},
+        {"source": SOURCE, "exemplar": 5},
+        [1],
+    ]
+    given = "\n".join(map(json.dumps, rows)) + "\n{\n"
+    done = exadec("generate", run, "--records", "--json", stdin=given.encode())
+    assert done.returncode == 2
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row.get("uid") for row in found] == ["a", None, "7", "b", "c", None, None, None, None]
+    assert [bool(row["text"]) for row in found] == [True] * 3 + [False] * 6
+    assert found[0]["exemplar"] == "up n1 k1"
+    assert found[1]["exemplar"] not in (None, "up n1 k1")
+    assert [row["error"] for row in found[3:5]] == [
+        "the exemplar 'xyzzy' has no word the model knows; give another one.",
+        "no training record has the group 'nobody'.",
+    ]
+    assert all(row["error"].startswith(f"<stdin>:{line}: ") for line, row in enumerate(found[5:], 6))
+    assert "<stdin>:4: the exemplar 'xyzzy' has no word" in done.stderr
+    plain = exadec("generate", run, "--records", "--exemplar", "up n1 k1", stdin=json.dumps(rows[1]).encode())
+    assert plain.stdout.strip() == found[0]["text"]
+
+
+def test_bulk_input_keeps_its_order_and_comes_as_it_is_written(run: Path) -> None:
+    """The texts of many lines are those of single lines; one line is answered before the next one is asked for."""
+    sources = [f"n{number % 7} k{number % 5} house{number % 3} " * (1 + number % 4) for number in range(150)]
+    done = exadec("generate", run, "--set", "search.batch_size=8", stdin="\n".join(sources).encode())
+    assert done.returncode == 0, done.stderr
+    texts = done.stdout.splitlines()
+    assert len(texts) == 150
+    command = [sys.executable, "-m", "exadec", "generate", str(run)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number in (3, 140, 77):
+            process.stdin.write(sources[number] + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline().rstrip("\n") == texts[number]
+        process.stdin.close()
+
+
+def test_a_split_is_written_as_json_and_with_several_texts_each(run: Path) -> None:
+    plain = exadec("generate", run, "--split", "test").stdout.splitlines()
+    done = exadec("generate", run, "--split", "test", "--json", "--n-best", 2)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["text"] for row in rows] == plain
+    assert all(len(row["alternatives"]) == 1 and row["uid"] and row["exemplar"] for row in rows)
+    lines = exadec("generate", run, "--split", "test", "--n-best", 2).stdout.splitlines()
+    assert lines == [text for row in rows for text in (row["text"], row["alternatives"][0][0])]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +168,9 @@ def test_bad_bytes_on_stdin_are_named_with_their_line(run: Path) -> None:
         (["generate", "run", "--split", "tset"], "unknown split 'tset'; the splits are train, valid, test."),
         (["generate", "run", "--device", "gpu"], "unknown device 'gpu'; the devices are cpu, cuda,"),
         (["generate", "run", "--split", "test", "--device", "gpu"], "unknown device 'gpu'"),
+        (["generate", "run", "--split", "test", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
+        (["generate", "run", "--split", "test", "--records"], "leave out --exemplar, --group and --records."),
+        (["generate", "run", "--group", "nobody"], "no training record has the group 'nobody'."),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
