@@ -204,11 +204,11 @@ def manner_block(results: Results) -> str:
     return f'{"".join(blocks)}<p class="soft"><small>{escape(describe_rates())}</small></p>'
 
 
-def inspection_block(inspection: Inspection) -> str:
+def inspection_block(inspection: Inspection, data_set: str) -> str:
     """The tables of a corpus's inspection, and histograms of lengths and similarities."""
     rows = [[first.replace("  ", "\u2003"), *cells] for first, *cells in fact_rows(inspection)]
     blocks = [
-        f"<p><code>{escape(str(inspection.folder))}</code>: {describe_vocabulary(inspection)}.</p>",
+        f"<p>{escape(data_set)}: {describe_vocabulary(inspection)}.</p>",
         plain_table(["", *inspection.splits], rows),
     ]
     (_, sources), (_, targets), *similarity = histogram_rows(inspection)

@@ -4,6 +4,7 @@ In: results of runs, exemplar swaps. Out: a page with table, figures, swaps, sam
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -15,9 +16,8 @@ from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
-from exadec.reading.content import read_text
 from exadec.textmetrics import Comparison, Measured
-from exadec.training.checkpoint import CONFIG, open_corpus
+from exadec.training.checkpoint import open_corpus
 from exadec.training.events import Evaluated
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
 from exadec.views.inspection import inspect_corpus
@@ -33,6 +33,7 @@ from exadec.views.page import (
     swap_card,
 )
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
+from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
 from exadec.views.results import (
     MAIN,
     STYLE,
@@ -89,11 +90,17 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
     static = resources.files("exadec.views") / "static"
     template = Template((static / "report.html").read_text(encoding="utf-8"))
     css = (static / "report.css").read_text(encoding="utf-8")
-    return template.substitute(title="exadec report", css=css, body=body)
+    title = f"exadec report: {name_data_sets([system.run for system in results.systems])}"
+    return template.substitute(title=escape(title), css=css, body=body)
 
 
 def _opening(results: Results) -> str:
-    facts = f"{len(results.systems)} systems, {results.instances:,} {results.split} instances"
+    runs = [system.run for system in results.systems]
+    systems = "1 system" if len(runs) == 1 else f"{len(runs)} systems"
+    facts = (
+        f"data set: {name_data_sets(runs)} · {systems}, {results.instances:,} {results.split} instances · "
+        f"{describe_days(runs)}"
+    )
     about = "" if results.styles is None else f"<p>{escape(results.styles.about)}</p>"
     return (
         "<h1>What the exemplar is worth</h1>"
@@ -157,17 +164,23 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
     try:
         return map_coefficients(system, results.split), f"Coefficients λ of {system.name}"
     except InputError as error:
-        return None, f"There is no map of coefficients: {error}"
+        return None, f"There is no map of coefficients: {hide_paths(str(error), system.run)}"
 
 
 def _data(results: Results) -> str:
     """Statistics of the corpus, if it is still where the runs found it."""
+    run = results.baseline.run
     try:
-        return inspection_block(
-            inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
-        )
+        inspection = inspect_corpus(open_corpus(run).folder, run.config.exemplars)
     except InputError as error:
-        return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(str(error))}</p>"
+        reason = hide_paths(str(error), run)
+        return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(reason)}</p>"
+    shown = replace(
+        inspection,
+        note=hide_paths(inspection.note, run),
+        faults=tuple(hide_paths(fault, run) for fault in inspection.faults),
+    )
+    return inspection_block(shown, name_data_set(run.config))
 
 
 def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
@@ -255,7 +268,8 @@ def _recipe(results: Results) -> str:
         details("Score signatures", signatures),
         details("Parameters", plain_table(["Part", *(system.name for system in results.systems)], rows)),
     ]
+    shortened = '<p class="soft"><small>Of an absolute path only the last name is shown.</small></p>'
     for system in results.systems:
-        text = read_text(system.run.folder / CONFIG, follow=False)
-        blocks.append(details(f"Configuration of {system.name}", f"<pre>{escape(text)}</pre>"))
+        text = f"{shortened}<pre>{escape(show_settings(system.run))}</pre>"
+        blocks.append(details(f"Configuration of {system.name}", text))
     return f"<h2>How it was made</h2>{''.join(blocks)}"

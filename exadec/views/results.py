@@ -3,6 +3,7 @@
 In: run folders with the outputs of one split. Out: `Results`: each score with its interval, and tables of them.
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -161,14 +162,20 @@ def _shared_styles(runs: Sequence[Run]) -> KnownStyles | None:
 def display_names(runs: Sequence[Run]) -> list[str]:
     """A name for each run: its model, with as much of its folder as needed to tell runs apart."""
     names = [VARIANT_NAMES[run.config.model.variant] for run in runs]
-    longer = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
-    longest = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
+    folders = [Path(os.path.abspath(run.folder)).parts[1:] for run in runs]
     chosen = []
     for index, name in enumerate(names):
-        if names.count(name) > 1:
-            name = longer[index] if longer.count(longer[index]) == 1 else longest[index]
-        chosen.append(name)
+        alike = [folder for other, folder in zip(names, folders, strict=True) if other == name]
+        chosen.append(name if len(alike) == 1 else f"{name} ({_tell_apart(folders[index], alike)})")
     return chosen
+
+
+def _tell_apart(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> str:
+    """The shortest end of a path that none of the others has."""
+    for depth in range(1, len(folder) + 1):
+        if sum(other[-depth:] == folder[-depth:] for other in folders) == 1:
+            return "/".join(folder[-depth:])
+    return "/".join(folder[-1:])  # the same run twice
 
 
 def find_majority_style(outputs: Sequence[Output], styles: KnownStyles) -> MajorityStyle | None:

@@ -64,7 +64,7 @@ def test_runs_of_the_same_model_are_told_apart_by_folder(copies: list[Path], tmp
     names = [system.name for system in compare_runs([copies[0], again]).systems]
     assert names == ["AdaDec (adadec)", "AdaDec (again)"]
     results = compare_runs([again, deeper])
-    assert [system.name for system in results.systems] == [f"AdaDec ({again})", f"AdaDec ({deeper})"]
+    assert [system.name for system in results.systems] == [f"AdaDec ({tmp_path.name}/again)", "AdaDec (deeper/again)"]
     assert len({look.colour for look in looks_of(results.systems)}) == 2
 
 
