@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from exadec.corpus.readers import KnownStyles
-from exadec.textmetrics import Measured
+from exadec.textmetrics import Comparison, Measured
 from exadec.training.evaluation import Output, follows_style
 from exadec.views.inspection import Inspection
 from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
@@ -24,7 +24,6 @@ from exadec.views.results import (
     MAIN,
     STYLE,
     Results,
-    System,
     format_difference,
     format_difference_range,
     format_p_value,
@@ -44,8 +43,13 @@ def score_table(results: Results) -> str:
     for system, look in zip(results.systems, looks_of(results.systems), strict=True):
         cells = [_score_cell(measured, look.colour) for measured in system.measures.values()]
         if compared:
-            cells.append(_difference_cell(system))
+            cells.append(_difference_cell(system.difference))
         rows.append(f'<tr><th scope="row">{_swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
+    for copying in results.copying:
+        cells = [_score_cell(measured, "var(--soft)") for measured in copying.measures.values()]
+        if compared:
+            cells.append(_difference_cell(copying.difference))
+        rows.append(f'<tr class="copied"><th scope="row">{escape(copying.name)}</th>{"".join(cells)}</tr>')
     if results.majority is not None:
         rows.append(_majority_row(results))
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("Model", *columns))
@@ -65,13 +69,13 @@ def _score_cell(measured: Measured, colour: str) -> str:
     )
 
 
-def _difference_cell(system: System) -> str:
-    if system.difference is None:
+def _difference_cell(difference: Comparison | None) -> str:
+    if difference is None:
         return '<td><span class="soft">baseline</span></td>'
     return (
-        f'<td><span class="value">{format_difference(system.difference.difference)}</span>'
-        f'<span class="range">{format_difference_range(system.difference)}</span>'
-        f'<span class="range">{escape(format_p_value(system.difference))}</span></td>'
+        f'<td><span class="value">{format_difference(difference.difference)}</span>'
+        f'<span class="range">{format_difference_range(difference)}</span>'
+        f'<span class="range">{escape(format_p_value(difference))}</span></td>'
     )
 
 

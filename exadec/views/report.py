@@ -35,6 +35,7 @@ from exadec.views.page import (
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
 from exadec.views.results import (
+    COPIED,
     MAIN,
     STYLE,
     Results,
@@ -123,6 +124,11 @@ def _findings(results: Results, mapped: CoefficientMap | None) -> str:
         "if the test instances were drawn again. Differences and p-values come from a paired bootstrap. All of this "
         "covers chance in the instances, not in training: another seed gives another model."
     )
+    if results.copying:
+        reading += (
+            f" {COPIED}: the exemplar itself, scored as if it were the output; an instance without an exemplar scores "
+            "as an empty text. A system that scores no higher gains nothing from writing."
+        )
     return f'<h2>Results</h2>{listed}{score_table(results)}<p class="soft"><small>{reading}</small></p>'
 
 

@@ -85,6 +85,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "Development score (ROUGE-L, 10 of 40)",
         "Exemplar swaps",
         "Sample of outputs",
+        '<tr class="copied"><th scope="row">Copied exemplar</th>',
         "rouge-L|f1|",
         "wire_outlets: 30",
         "coefficients C",
@@ -162,7 +163,10 @@ def test_report_without_exemplars_has_no_manner(copies: list[Path], tmp_path: Pa
         write_outputs(path, [dataclasses.replace(output, exemplar=None) for output in read_outputs(path)])
     results = compare_runs(copies)
     assert results.manner == []
-    assert "<h2>Manner</h2>" not in write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert results.copying == []
+    page = write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Manner</h2>" not in page
+    assert "Copied exemplar" not in page
 
 
 def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) -> None:
