@@ -1,14 +1,12 @@
-"""Blocks of HTML.
+"""Tables, figures and other blocks of HTML.
 
-In: results, swaps, outputs, an inspection. Out: HTML, with all data escaped.
+In: results, an inspection. Out: HTML, with all data escaped.
 """
 
 from collections.abc import Sequence
 from html import escape
 
-from exadec.corpus.readers import KnownStyles
 from exadec.textmetrics import Comparison, Measured
-from exadec.training.evaluation import Output, follows_style
 from exadec.views.inspection import Inspection
 from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
 from exadec.views.manner import (
@@ -30,7 +28,6 @@ from exadec.views.results import (
     format_range,
     heading,
 )
-from exadec.views.swap import Swap, mark_new_words, style_name
 
 
 def score_table(results: Results) -> str:
@@ -44,7 +41,7 @@ def score_table(results: Results) -> str:
         cells = [_score_cell(measured, look.colour) for measured in system.measures.values()]
         if compared:
             cells.append(_difference_cell(system.difference))
-        rows.append(f'<tr><th scope="row">{_swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
+        rows.append(f'<tr><th scope="row">{swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
     for copying in results.copying:
         cells = [_score_cell(measured, "var(--soft)") for measured in copying.measures.values()]
         if compared:
@@ -90,7 +87,8 @@ def _majority_row(results: Results) -> str:
     )
 
 
-def _swatch(colour: str) -> str:
+def swatch(colour: str) -> str:
+    """A dot in the colour of a system."""
     return f'<span class="swatch" style="background:{colour}"></span>'
 
 
@@ -100,68 +98,6 @@ def figure_block(svg: str, title: str, caption: str) -> str:
         f'<figure><div class="plate">{svg}</div>'
         f"<figcaption><strong>{escape(title)}</strong>{escape(caption)}</figcaption></figure>"
     )
-
-
-def swap_card(swap: Swap) -> str:
-    """Exemplar and output side by side. Words that the first output does not have are marked."""
-    first = swap.generations[0].text if swap.generations else ""
-    rows = []
-    for generation in swap.generations:
-        notes = [] if generation.similarity is None else [f"retrieved, similarity {generation.similarity:.2f}"]
-        written = " ".join(
-            f"<mark>{escape(words)}</mark>" if new else escape(words)
-            for words, new in mark_new_words(generation.text, first)
-        )
-        verdict = ""
-        if swap.styles is not None:
-            notes.insert(0, f"style: {style_name(swap.styles, generation.exemplar or '')}")
-            verdict = _style_verdict(swap.styles, generation.text, generation.exemplar)
-        exemplar = escape(generation.exemplar or "(no exemplar found)")
-        note = f'<span class="note">{escape(" · ".join(notes))}</span>' if notes else ""
-        rows.append(
-            f'<div class="rule"></div><div>{exemplar}{note}</div><div class="arrow" aria-hidden="true">→</div>'
-            f'<div class="written">{written}{verdict}</div>'
-        )
-    return (
-        f'<article class="card"><div class="source"><div class="label">Source: what to say</div>{escape(swap.source)}'
-        '</div><div class="pairs"><div class="label">Exemplar: how to say it</div><div class="arrow"></div>'
-        f'<div class="label">Output</div>{"".join(rows)}</div></article>'
-    )
-
-
-def _style_verdict(styles: KnownStyles, text: str, exemplar: str | None) -> str:
-    """The style of a text, with a tick if it is its exemplar's style."""
-    css_class, sign = ("good", "✓") if follows_style(styles, text, exemplar) else ("bad", "✗")
-    return f'<span class="note"><span class="{css_class}">{sign}</span> {escape(style_name(styles, text))}</span>'
-
-
-def sample_cards(results: Results, indices: Sequence[int]) -> str:
-    """Selected instances: source, exemplar, reference, and the output of each system."""
-    return "".join(_sample_card(results, index) for index in indices)
-
-
-def _sample_card(results: Results, index: int) -> str:
-    shown: Output = results.baseline.outputs[index]
-    styles = results.styles
-    exemplar = escape(shown.exemplar or "(no exemplar found)")
-    note = f"similarity {shown.similarity:.2f}"
-    if styles is not None:
-        note = f"style: {style_name(styles, shown.exemplar or '')} · {note}"
-    rows = [
-        f"<dt>Source</dt><dd>{escape(shown.source)}</dd>",
-        f'<dt>Exemplar</dt><dd>{exemplar}<span class="note">{escape(note)}</span></dd>',
-    ]
-    for number, reference in enumerate(shown.references):
-        rows.append(f"<dt>{'Reference' if number == 0 else ''}</dt><dd>{escape(reference)}</dd>")
-    for number, (system, look) in enumerate(zip(results.systems, looks_of(results.systems), strict=True)):
-        first = "first" if number == 0 else ""
-        text = system.outputs[index].text
-        verdict = _style_verdict(styles, text, shown.exemplar) if styles is not None else ""
-        rows.append(
-            f'<dt class="{first}">{_swatch(look.colour)}{escape(system.name)}</dt>'
-            f'<dd class="written {first}">{escape(text) or "(nothing)"}{verdict}</dd>'
-        )
-    return f'<article class="card"><dl class="sample">{"".join(rows)}</dl></article>'
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

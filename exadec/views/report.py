@@ -19,7 +19,9 @@ from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import open_corpus
 from exadec.training.events import Evaluated
+from exadec.views.cards import sample_cards, swap_card
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
+from exadec.views.faults import choose_worst
 from exadec.views.inspection import inspect_corpus
 from exadec.views.manner import count_cases
 from exadec.views.page import (
@@ -28,9 +30,7 @@ from exadec.views.page import (
     inspection_block,
     manner_block,
     plain_table,
-    sample_cards,
     score_table,
-    swap_card,
 )
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
 from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
@@ -84,6 +84,7 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
             _figures(results, mapped, note),
             _swaps(swaps),
             _samples(results),
+            _worst(results),
             _data(results),
             _recipe(results),
         ]
@@ -249,10 +250,29 @@ def _swaps(swaps: Sequence[Swap]) -> str:
 def _samples(results: Results) -> str:
     count = min(SAMPLES, results.instances)
     chosen = np.random.default_rng(_SEED).choice(results.instances, size=count, replace=False)
-    explanation = f"{count} of the {results.instances:,} {results.split} instances, drawn at random with a fixed seed."
+    explanation = (
+        f"{count} of the {results.instances:,} {results.split} instances, drawn at random with a fixed seed. Content "
+        f"words that neither the source nor a reference has are marked. Below each output are its {MAIN} and what is "
+        "wrong with it."
+    )
     ticked = _TICKS if results.majority is not None else ""
     indices = sorted(int(index) for index in chosen)
     return f"<h2>Sample of outputs</h2><p>{escape(explanation)}{ticked}</p>{sample_cards(results, indices)}"
+
+
+def _worst(results: Results) -> str:
+    """The worst outputs of one system: the adaptive one, which the report is about, or else the last."""
+    system = choose_adaptive(results.systems) or results.systems[-1]
+    scores = system.rouge_l.per_instance
+    indices = choose_worst(system, SAMPLES)
+    explanation = (
+        f"The {len(indices)} outputs of {system.name} with the lowest {MAIN}; equals are drawn at random with a fixed "
+        f"seed. {int((scores == 0).sum()):,} of {len(scores):,} outputs score 0, and a tenth score at most "
+        f"{np.quantile(scores, 0.1):.1f}. Before you blame the system, see whether the reference says what the source "
+        "says."
+    )
+    heading = f"Worst outputs of {system.name}"
+    return f"<h2>{escape(heading)}</h2><p>{escape(explanation)}</p>{sample_cards(results, indices)}"
 
 
 def _manner_measures(results: Results) -> dict[str, Measured]:

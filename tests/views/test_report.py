@@ -85,6 +85,8 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "Development score (ROUGE-L, 10 of 40)",
         "Exemplar swaps",
         "Sample of outputs",
+        "<h2>Worst outputs of AdaDec</h2>",
+        "left out: ",
         '<tr class="copied"><th scope="row">Copied exemplar</th>',
         "rouge-L|f1|",
         "wire_outlets: 30",
