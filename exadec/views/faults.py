@@ -5,10 +5,11 @@ In: outputs of a system. Out: its worst instances; words that an output should n
 Only content words count, and they are compared by their stems, as in `textmetrics.truth`.
 """
 
+import string
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Faults:
     left_out: list[str]
     """The source and all references have them, but not the output."""
     repeated: list[str]
-    """Three words in a row that come more than once."""
+    """Words that come twice in a row, and three words in a row that come again."""
 
 
 def choose_worst(system: System, count: int) -> list[int]:
@@ -51,14 +52,19 @@ def find_faults(output: Output) -> Faults:
     wanted = frozenset(content_stems(output.source)).difference(content_stems(output.text))
     for reference in output.references:
         wanted = wanted.intersection(content_stems(reference))
-    words = output.text.split()
-    triples = Counter(zip(words, words[1:], words[2:], strict=False))
     return Faults(
         borrowed=_once(word for word in foreign if not exemplar.isdisjoint(content_stems(word))),
         invented=_once(word for word in foreign if exemplar.isdisjoint(content_stems(word))),
         left_out=_once(word for word in split_text(output.references[0]) if not wanted.isdisjoint(content_stems(word))),
-        repeated=[" ".join(triple) for triple, count in triples.items() if count > 1],
+        repeated=_find_repeats(output.text),
     )
+
+
+def _find_repeats(text: str) -> list[str]:
+    words = [word.strip(string.punctuation).lower() or word for word in text.split()]
+    triples = Counter(zip(words, words[1:], words[2:], strict=False))
+    again = [" ".join(triple) for triple, count in triples.items() if count > 1 and len(set(triple)) > 1]
+    return _once([*(word for word, following in pairwise(words) if word == following), *again])
 
 
 def describe_faults(output: Output) -> list[str]:

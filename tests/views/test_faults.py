@@ -42,7 +42,9 @@ def test_a_perfect_text_has_no_fault_and_an_empty_one_says_so() -> None:
 
 def test_repeats_are_found_and_long_lists_end() -> None:
     repeats = dataclasses.replace(OUTPUT, text="flood in Porto flood in Porto")
-    assert find_faults(repeats).repeated == ["flood in Porto"]
+    assert find_faults(repeats).repeated == ["flood in porto"]
+    doubled = dataclasses.replace(OUTPUT, text="Flood flood, flood in Porto : :")
+    assert find_faults(doubled).repeated == ["flood", ":"]
     long = dataclasses.replace(OUTPUT, text=" ".join(f"w{i}ord" for i in range(9)))
     assert describe_faults(long)[0].endswith("w7ord, …")
 
