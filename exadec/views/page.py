@@ -3,9 +3,10 @@
 In: results, an inspection. Out: HTML, with all data escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
+from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import Comparison, Measured
 from exadec.views.inspection import Inspection
 from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
@@ -29,6 +30,9 @@ from exadec.views.results import (
     heading,
 )
 
+_FEW_COLUMNS = 3
+"""So many columns fit on the screen of a phone."""
+
 
 def score_table(results: Results) -> str:
     """All scores with their intervals; a bar under each shows its place between 0 and 100."""
@@ -50,9 +54,16 @@ def score_table(results: Results) -> str:
     if results.majority is not None:
         rows.append(_majority_row(results))
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("Model", *columns))
+    table = f'<table class="scores"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return scrolling(table, "Scores of the systems", len(columns) + 1)
+
+
+def scrolling(table: str, name: str, columns: int) -> str:
+    """A box in which a wide table scrolls sideways, also with the keyboard. On a narrow screen a hint says so."""
+    hint = '<p class="hint" aria-hidden="true">Scroll the table sideways to see all columns →</p>'
     return (
-        f'<div class="scroll"><table class="scores"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"{hint if columns > _FEW_COLUMNS else ''}"
+        f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">{table}</div>'
     )
 
 
@@ -82,7 +93,7 @@ def _majority_row(results: Results) -> str:
     after = len(results.baseline.measures) - before - 1 + (len(results.systems) > 1)
     named = escape(results.majority.style.replace("_", " "))
     return (
-        f'<tr class="line"><th scope="row" colspan="{before + 1}">Always the majority style ({named})</th>'
+        f'<tr class="line"><th scope="row">Always the majority style ({named})</th>{"<td></td>" * before}'
         f"<td>{results.majority.among_exemplars:.1f}</td>{'<td></td>' * after}</tr>"
     )
 
@@ -92,25 +103,30 @@ def swatch(colour: str) -> str:
     return f'<span class="swatch" style="background:{colour}"></span>'
 
 
-def figure_block(svg: str, title: str, caption: str) -> str:
-    """A figure on a light background, so that it is readable in dark mode, too. `caption` is plain text."""
+def figure_block(draw: Callable[[bool], str], title: str, caption: str) -> str:
+    """A figure on a light background, so that it is readable in dark mode, too. `caption` is plain text.
+
+    `draw(narrow)` draws it for a wide and for a narrow screen, of which the style sheet shows one.
+    """
     return (
-        f'<figure><div class="plate">{svg}</div>'
+        f'<figure><div class="plate"><div class="wide">{draw(False)}</div><div class="narrow">{draw(True)}</div></div>'
         f"<figcaption><strong>{escape(title)}</strong>{escape(caption)}</figcaption></figure>"
     )
 
 
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return _table_of(columns, [[escape(cell) for cell in cells] for cells in rows])
+def plain_table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text. Its name is for those who hear the page."""
+    return _table_of(name, columns, [[escape(cell) for cell in cells] for cells in rows])
 
 
-def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table_of(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain table whose cells are HTML."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
     )
-    return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return scrolling(table, name, len(columns))
 
 
 def details(summary: str, inner: str) -> str:
@@ -129,10 +145,10 @@ def manner_block(results: Results) -> str:
             cells.append(f"<strong>{value}</strong>" if is_best(columns, column, name) else value)
         rows.append(cells)
     blocks = [
-        _table_of(["Model", *measure_headings(columns)], rows),
+        _table_of("Manner and truth", ["Model", *measure_headings(columns)], rows),
         f'<p class="soft"><small>{escape(describe_measures())}</small></p>',
         figure_block(
-            plot_manner(results),
+            lambda narrow: plot_manner(results, narrow),
             "Following the exemplar",
             "How many texts have a trait, among those whose exemplar has it. The black bar is the references’ rate: a "
             "system need not follow an exemplar more often than people do. Bars are 95% intervals.",
@@ -140,7 +156,7 @@ def manner_block(results: Results) -> str:
     ]
     names = [column.name for column in columns]
     for question, table in trait_rows(columns):
-        blocks.append(f"<h3>{escape(question)}</h3>{plain_table(['Trait', 'Cases', *names], table)}")
+        blocks.append(f"<h3>{escape(question)}</h3>{plain_table(question, ['Trait', 'Cases', *names], table)}")
     return f'{"".join(blocks)}<p class="soft"><small>{escape(describe_rates())}</small></p>'
 
 
@@ -149,21 +165,26 @@ def inspection_block(inspection: Inspection, data_set: str) -> str:
     rows = [[first.replace("  ", "\u2003"), *cells] for first, *cells in fact_rows(inspection)]
     blocks = [
         f"<p>{escape(data_set)}: {describe_vocabulary(inspection)}.</p>",
-        plain_table(["", *inspection.splits], rows),
+        plain_table("Statistics of the corpus", ["", *inspection.splits], rows),
     ]
     (_, sources), (_, targets), *similarity = histogram_rows(inspection)
     panels = [("Source length in pieces", sources[0]), ("Target length in pieces", targets[0])]
     caption = "How many training instances have sources and targets of these lengths, after truncation."
-    blocks.append(figure_block(plot_histograms(panels, "Histogram of lengths"), "Lengths", caption))
+    blocks.append(_histogram_block(panels, "Lengths", caption))
     if inspection.audit is None:
         blocks.append(f"<p>Exemplars: {escape(inspection.note)}</p>")
     blocks += [f"<p>Warning: {escape(fault)}</p>" for fault in inspection.faults]
     for _, shapes in similarity:
         blocks.insert(2, f'<p class="soft"><small>{escape(SEEN)}</small></p>')
         caption = "Cosine between the source and its exemplar’s own source, over the instances that have an exemplar."
-        drawn = plot_histograms(list(zip(inspection.splits, shapes, strict=True)), "Histogram of similarities")
-        blocks.append(figure_block(drawn, "Similarity of exemplars", caption))
+        blocks.append(
+            _histogram_block(list(zip(inspection.splits, shapes, strict=True)), "Similarity of exemplars", caption)
+        )
     if inspection.copying:
         blocks.append("<p>ROUGE F1 of copying the exemplar as it is, overall and by quartile of similarity.</p>")
-        blocks.append(plain_table(*copy_rows(inspection)))
+        blocks.append(plain_table("ROUGE of the copied exemplar", *copy_rows(inspection)))
     return f"<h2>Data</h2>{''.join(blocks)}"
+
+
+def _histogram_block(panels: Sequence[tuple[str, Distribution | None]], title: str, caption: str) -> str:
+    return figure_block(lambda narrow: plot_histograms(panels, f"Histogram: {title}", narrow), title, caption)

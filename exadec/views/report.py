@@ -193,16 +193,16 @@ def _data(results: Results) -> str:
 def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
     blocks = [
         figure_block(
-            plot_learning_curves(results.systems),
+            lambda narrow: plot_learning_curves(results.systems, narrow),
             "Learning curves",
-            "Left: how surprised each model is by the next piece of a target; lower is better. Solid lines are the "
+            "Loss: how surprised each model is by the next piece of a target; lower is better. Solid lines are the "
             "training targets, read with dropout; dashed lines are the development set’s, read without. A dashed line "
-            "that rises while its solid one falls has begun to overfit. Right: the score of the texts it writes for "
+            "that rises while its solid one falls has begun to overfit. Score: that of the texts it writes for "
             "the development set; the ring marks the weights that were kept. See where the curves level out, and "
             f"whether the gap between them stays.{_describe_samples(results)}",
         ),
         figure_block(
-            plot_similarity(results.systems),
+            lambda narrow: plot_similarity(results.systems, narrow),
             "Score against exemplar similarity",
             "Instances in bins of equal size, from those with the least similar exemplar to those with the most "
             "similar one. A system that benefits from exemplars should gain on the baseline towards the right.",
@@ -211,7 +211,7 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
     if mapped is None:
         blocks.append(f"<p>{escape(note)}</p>")
     else:
-        blocks.append(figure_block(plot_coefficients(mapped), note, _describe_map(mapped)))
+        blocks.append(figure_block(lambda narrow: plot_coefficients(mapped, narrow), note, _describe_map(mapped)))
     return f"<h2>Figures</h2>{''.join(blocks)}"
 
 
@@ -292,7 +292,7 @@ def _recipe(results: Results) -> str:
     rows = [[part, *(f"{count[part]:,}" for count in counts)] for part in counts[0]]
     blocks = [
         details("Score signatures", signatures),
-        details("Parameters", plain_table(["Part", *(system.name for system in results.systems)], rows)),
+        details("Parameters", plain_table("Parameters", ["Part", *(system.name for system in results.systems)], rows)),
     ]
     shortened = '<p class="soft"><small>Of an absolute path only the last name is shown.</small></p>'
     for system in results.systems:

@@ -294,10 +294,11 @@ def check(html: str) -> Checker:
 
 def test_html_is_sound_and_has_two_figures(inspected: Inspection) -> None:
     checker = check(inspection_block(inspected, "toy"))
-    assert checker.seen.count("svg") == 2
+    assert checker.seen.count("svg") == 4  # each for a wide and for a narrow screen
     # Bars: lengths of sources and targets in training, similarities of three splits.
     train = inspected.splits["train"]
-    assert checker.seen.count("rect") == len(train.sources.lengths.counts) + len(train.targets.lengths.counts) + 60
+    bars = len(train.sources.lengths.counts) + len(train.targets.lengths.counts) + 60
+    assert checker.seen.count("rect") == 2 * bars
     assert "ROUGE-L" in checker.text
 
 

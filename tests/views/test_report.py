@@ -69,7 +69,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
     page, parsed = out.read_text(encoding="utf-8"), parse(out)
     assert (parsed.faults, parsed.open) == ([], [])
-    assert parsed.tags.count("svg") == 6
+    assert parsed.tags.count("svg") == 12  # six figures, each for a wide and for a narrow screen
     assert "script" not in parsed.tags
     assert len(parsed.ids) == len(set(parsed.ids))
     assert parsed.links
@@ -156,7 +156,7 @@ def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:
 def test_report_without_an_adaptive_system_says_why_there_is_no_map(runs: list[Path], tmp_path: Path) -> None:
     out = write_report(compare_runs(runs[1:]), tmp_path / "report.html")
     assert "None of these systems adapts" in out.read_text(encoding="utf-8")
-    assert parse(out).tags.count("svg") == 5
+    assert parse(out).tags.count("svg") == 10
 
 
 def test_report_without_exemplars_has_no_manner(copies: list[Path], tmp_path: Path) -> None:
