@@ -324,17 +324,19 @@ def render_table(results: Results) -> Fitting:
             below = Text(format_range(measured.low, measured.high), "dim")
             cells.append(Text(f"{measured.score.value:.1f}\n", "bold").append_text(below))
         if len(results.systems) > 1:
-            cells.append(_difference_cell(row.difference))
+            cells.append(_difference_cell(row.difference, with_range=isinstance(row, System)))
         table.add_row(*cells)
     table.caption = "\n" + _describe_table(results)
     table.caption_justify = "left"
     return Fitting(table)
 
 
-def _difference_cell(comparison: Comparison | None) -> Text:
+def _difference_cell(comparison: Comparison | None, with_range: bool) -> Text:
     if comparison is None:
         return Text("baseline", "dim")
-    below = f"{format_difference_range(comparison)}\n{format_p_value(comparison)}"
+    below = format_p_value(comparison)
+    if with_range:  # two minus signs more, as copies often have, and a table of five scores is too wide for 80 columns
+        below = f"{format_difference_range(comparison)}\n{below}"
     return Text(f"{format_difference(comparison.difference)}\n", "bold").append(below, "dim")
 
 

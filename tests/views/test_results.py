@@ -117,6 +117,11 @@ def test_tables_show_every_score_with_its_interval(results: Results) -> None:
             for number in (measured.score.value, measured.low, measured.high):
                 assert f"{number:.1f}" in terminal
                 assert f"{number:.1f}" in markdown
+    (copying,) = results.copying
+    # Minus signs take room, but the table stays a table.
+    low = dataclasses.replace(copying.difference, difference=-14.5, low=-16.4, high=-12.6)
+    lower = dataclasses.replace(results, copying=[dataclasses.replace(copying, difference=low)])
+    assert any("Model" in line and "ROUGE-1" in line for line in show(render_table(lower)).splitlines())
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len(rows) == 3 + len(results.systems)
     assert len({row.count("|") for row in rows}) == 1
