@@ -93,6 +93,8 @@ def test_a_run_from_elsewhere_writes_nothing_beside_a_corpus(workshop: Workshop,
         ("exemplars", ["x"]),
         ("vocabulary", "x"),
         ("groups", [1]),
+        ("created", 5),
+        ("created", "yesterday"),
     ],
 )
 def test_facts_of_a_run_are_checked(workshop: Workshop, name: str, value: object) -> None:

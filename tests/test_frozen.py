@@ -44,6 +44,7 @@ def test_run_writes_what_it_wrote(opened: Path) -> None:
     run = open_run(opened / "run")
     assert open_corpus(run).hash == run.facts["corpus"]
     assert len(run.evaluations()) == 6
+    assert run.created_on is None
     generation = load(opened / "run").write("house3 house3 house3 n3 k5")
     assert (generation.exemplar, generation.text) == ("up n3 k11", "up n5")
     assert generation.score == pytest.approx(-2.0424, abs=1e-3)

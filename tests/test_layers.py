@@ -76,6 +76,7 @@ OF_NO_MODULE = {
     "test_readme.py": "the commands of the README",
     "test_realdata.py": "real corpora, end to end",
     "test_tour.py": "the notebook",
+    "views/test_browser.py": "the report in a real browser",
     "textmetrics/test_rouge_parity.py": "the official script",
 }
 """Test files that belong to no single module -> what they test."""

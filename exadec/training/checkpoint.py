@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,16 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version; the groups
-    of the training records, if the model is told the group."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version, the time of
+    creation; the groups of the training records, if the model is told the group."""
     vocabulary: Vocabulary
     segmenter: Segmenter
+
+    @property
+    def created_on(self) -> date | None:
+        """The day on which training began, in UTC; None if an earlier version trained the run and did not record it."""
+        created = self.facts.get("created")
+        return None if created is None else datetime.fromisoformat(created).date()
 
     def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
         """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
@@ -122,6 +129,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
         "corpus": corpus.hash,
         "vocabulary": corpus.vocabulary.hash(),
         "torch": torch.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **facts,
     }
     if config.corpus.group_in_source:
@@ -203,10 +211,20 @@ def open_run(folder: Path, overrides: Overrides = ()) -> Run:
         raise files.damaged(CONFIG, str(error).removesuffix(".")) from None
     config = Config.load(folder / CONFIG, overrides) if overrides else config
     facts = files.read_json(FACTS, _SHAPE | ({"groups": [str]} if config.corpus.group_in_source else {}))
+    if "created" in facts and not _is_time(facts["created"]):  # earlier versions wrote none
+        raise files.damaged(FACTS, "`created` is not a time")
     vocabulary = Vocabulary.open(files, VOCABULARY)
     if vocabulary.hash() != facts["vocabulary"]:
         raise files.damaged(VOCABULARY, f"it is not the vocabulary of {FACTS}")
     return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary))
+
+
+def _is_time(value: object) -> bool:
+    try:
+        datetime.fromisoformat(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def open_corpus(run: Run) -> Corpus:

@@ -1,14 +1,13 @@
-"""Blocks of HTML.
+"""Tables, figures and other blocks of HTML.
 
-In: results, swaps, outputs, an inspection. Out: HTML, with all data escaped.
+In: results, an inspection. Out: HTML, with all data escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
-from exadec.corpus.readers import KnownStyles
-from exadec.textmetrics import Measured
-from exadec.training.evaluation import Output, follows_style
+from exadec.exemplars.audit import Distribution
+from exadec.textmetrics import Comparison, Measured
 from exadec.views.inspection import Inspection
 from exadec.views.inspection_tables import SEEN, copy_rows, describe_vocabulary, fact_rows, histogram_rows
 from exadec.views.manner import (
@@ -24,14 +23,15 @@ from exadec.views.results import (
     MAIN,
     STYLE,
     Results,
-    System,
     format_difference,
     format_difference_range,
     format_p_value,
     format_range,
     heading,
 )
-from exadec.views.swap import Swap, mark_new_words, style_name
+
+_FEW_COLUMNS = 3
+"""So many columns fit on the screen of a phone."""
 
 
 def score_table(results: Results) -> str:
@@ -44,14 +44,26 @@ def score_table(results: Results) -> str:
     for system, look in zip(results.systems, looks_of(results.systems), strict=True):
         cells = [_score_cell(measured, look.colour) for measured in system.measures.values()]
         if compared:
-            cells.append(_difference_cell(system))
-        rows.append(f'<tr><th scope="row">{_swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
+            cells.append(_difference_cell(system.difference))
+        rows.append(f'<tr><th scope="row">{swatch(look.colour)}{escape(system.name)}</th>{"".join(cells)}</tr>')
+    for copying in results.copying:
+        cells = [_score_cell(measured, "var(--soft)") for measured in copying.measures.values()]
+        if compared:
+            cells.append(_difference_cell(copying.difference))
+        rows.append(f'<tr class="copied"><th scope="row">{escape(copying.name)}</th>{"".join(cells)}</tr>')
     if results.majority is not None:
         rows.append(_majority_row(results))
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("Model", *columns))
+    table = f'<table class="scores"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return scrolling(table, "Scores of the systems", len(columns) + 1)
+
+
+def scrolling(table: str, name: str, columns: int) -> str:
+    """A box in which a wide table scrolls sideways, also with the keyboard. On a narrow screen a hint says so."""
+    hint = '<p class="hint" aria-hidden="true">Scroll the table sideways to see all columns →</p>'
     return (
-        f'<div class="scroll"><table class="scores"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"{hint if columns > _FEW_COLUMNS else ''}"
+        f'<div class="scroll" role="region" aria-label="{escape(name)}" tabindex="0">{table}</div>'
     )
 
 
@@ -65,13 +77,13 @@ def _score_cell(measured: Measured, colour: str) -> str:
     )
 
 
-def _difference_cell(system: System) -> str:
-    if system.difference is None:
+def _difference_cell(difference: Comparison | None) -> str:
+    if difference is None:
         return '<td><span class="soft">baseline</span></td>'
     return (
-        f'<td><span class="value">{format_difference(system.difference.difference)}</span>'
-        f'<span class="range">{format_difference_range(system.difference)}</span>'
-        f'<span class="range">{escape(format_p_value(system.difference))}</span></td>'
+        f'<td><span class="value">{format_difference(difference.difference)}</span>'
+        f'<span class="range">{format_difference_range(difference)}</span>'
+        f'<span class="range">{escape(format_p_value(difference))}</span></td>'
     )
 
 
@@ -81,96 +93,40 @@ def _majority_row(results: Results) -> str:
     after = len(results.baseline.measures) - before - 1 + (len(results.systems) > 1)
     named = escape(results.majority.style.replace("_", " "))
     return (
-        f'<tr class="line"><th scope="row" colspan="{before + 1}">Always the majority style ({named})</th>'
+        f'<tr class="line"><th scope="row">Always the majority style ({named})</th>{"<td></td>" * before}'
         f"<td>{results.majority.among_exemplars:.1f}</td>{'<td></td>' * after}</tr>"
     )
 
 
-def _swatch(colour: str) -> str:
+def swatch(colour: str) -> str:
+    """A dot in the colour of a system."""
     return f'<span class="swatch" style="background:{colour}"></span>'
 
 
-def figure_block(svg: str, title: str, caption: str) -> str:
-    """A figure on a light background, so that it is readable in dark mode, too. `caption` is plain text."""
+def figure_block(draw: Callable[[bool], str], title: str, caption: str) -> str:
+    """A figure on a light background, so that it is readable in dark mode, too. `caption` is plain text.
+
+    `draw(narrow)` draws it for a wide and for a narrow screen, of which the style sheet shows one.
+    """
     return (
-        f'<figure><div class="plate">{svg}</div>'
+        f'<figure><div class="plate"><div class="wide">{draw(False)}</div><div class="narrow">{draw(True)}</div></div>'
         f"<figcaption><strong>{escape(title)}</strong>{escape(caption)}</figcaption></figure>"
     )
 
 
-def swap_card(swap: Swap) -> str:
-    """Exemplar and output side by side. Words that the first output does not have are marked."""
-    first = swap.generations[0].text if swap.generations else ""
-    rows = []
-    for generation in swap.generations:
-        notes = [] if generation.similarity is None else [f"retrieved, similarity {generation.similarity:.2f}"]
-        written = " ".join(
-            f"<mark>{escape(words)}</mark>" if new else escape(words)
-            for words, new in mark_new_words(generation.text, first)
-        )
-        verdict = ""
-        if swap.styles is not None:
-            notes.insert(0, f"style: {style_name(swap.styles, generation.exemplar or '')}")
-            verdict = _style_verdict(swap.styles, generation.text, generation.exemplar)
-        exemplar = escape(generation.exemplar or "(no exemplar found)")
-        note = f'<span class="note">{escape(" · ".join(notes))}</span>' if notes else ""
-        rows.append(
-            f'<div class="rule"></div><div>{exemplar}{note}</div><div class="arrow" aria-hidden="true">→</div>'
-            f'<div class="written">{written}{verdict}</div>'
-        )
-    return (
-        f'<article class="card"><div class="source"><div class="label">Source: what to say</div>{escape(swap.source)}'
-        '</div><div class="pairs"><div class="label">Exemplar: how to say it</div><div class="arrow"></div>'
-        f'<div class="label">Output</div>{"".join(rows)}</div></article>'
-    )
+def plain_table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text. Its name is for those who hear the page."""
+    return _table_of(name, columns, [[escape(cell) for cell in cells] for cells in rows])
 
 
-def _style_verdict(styles: KnownStyles, text: str, exemplar: str | None) -> str:
-    """The style of a text, with a tick if it is its exemplar's style."""
-    css_class, sign = ("good", "✓") if follows_style(styles, text, exemplar) else ("bad", "✗")
-    return f'<span class="note"><span class="{css_class}">{sign}</span> {escape(style_name(styles, text))}</span>'
-
-
-def sample_cards(results: Results, indices: Sequence[int]) -> str:
-    """Selected instances: source, exemplar, reference, and the output of each system."""
-    return "".join(_sample_card(results, index) for index in indices)
-
-
-def _sample_card(results: Results, index: int) -> str:
-    shown: Output = results.baseline.outputs[index]
-    styles = results.styles
-    exemplar = escape(shown.exemplar or "(no exemplar found)")
-    note = f"similarity {shown.similarity:.2f}"
-    if styles is not None:
-        note = f"style: {style_name(styles, shown.exemplar or '')} · {note}"
-    rows = [
-        f"<dt>Source</dt><dd>{escape(shown.source)}</dd>",
-        f'<dt>Exemplar</dt><dd>{exemplar}<span class="note">{escape(note)}</span></dd>',
-    ]
-    for number, reference in enumerate(shown.references):
-        rows.append(f"<dt>{'Reference' if number == 0 else ''}</dt><dd>{escape(reference)}</dd>")
-    for number, (system, look) in enumerate(zip(results.systems, looks_of(results.systems), strict=True)):
-        first = "first" if number == 0 else ""
-        text = system.outputs[index].text
-        verdict = _style_verdict(styles, text, shown.exemplar) if styles is not None else ""
-        rows.append(
-            f'<dt class="{first}">{_swatch(look.colour)}{escape(system.name)}</dt>'
-            f'<dd class="written {first}">{escape(text) or "(nothing)"}{verdict}</dd>'
-        )
-    return f'<article class="card"><dl class="sample">{"".join(rows)}</dl></article>'
-
-
-def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return _table_of(columns, [[escape(cell) for cell in cells] for cells in rows])
-
-
-def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table_of(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain table whose cells are HTML."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
     )
-    return f'<div class="scroll"><table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f'<table class="plain"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return scrolling(table, name, len(columns))
 
 
 def details(summary: str, inner: str) -> str:
@@ -189,10 +145,10 @@ def manner_block(results: Results) -> str:
             cells.append(f"<strong>{value}</strong>" if is_best(columns, column, name) else value)
         rows.append(cells)
     blocks = [
-        _table_of(["Model", *measure_headings(columns)], rows),
+        _table_of("Manner and truth", ["Model", *measure_headings(columns)], rows),
         f'<p class="soft"><small>{escape(describe_measures())}</small></p>',
         figure_block(
-            plot_manner(results),
+            lambda narrow: plot_manner(results, narrow),
             "Following the exemplar",
             "How many texts have a trait, among those whose exemplar has it. The black bar is the references’ rate: a "
             "system need not follow an exemplar more often than people do. Bars are 95% intervals.",
@@ -200,30 +156,35 @@ def manner_block(results: Results) -> str:
     ]
     names = [column.name for column in columns]
     for question, table in trait_rows(columns):
-        blocks.append(f"<h3>{escape(question)}</h3>{plain_table(['Trait', 'Cases', *names], table)}")
+        blocks.append(f"<h3>{escape(question)}</h3>{plain_table(question, ['Trait', 'Cases', *names], table)}")
     return f'{"".join(blocks)}<p class="soft"><small>{escape(describe_rates())}</small></p>'
 
 
-def inspection_block(inspection: Inspection) -> str:
+def inspection_block(inspection: Inspection, data_set: str) -> str:
     """The tables of a corpus's inspection, and histograms of lengths and similarities."""
     rows = [[first.replace("  ", "\u2003"), *cells] for first, *cells in fact_rows(inspection)]
     blocks = [
-        f"<p><code>{escape(str(inspection.folder))}</code>: {describe_vocabulary(inspection)}.</p>",
-        plain_table(["", *inspection.splits], rows),
+        f"<p>{escape(data_set)}: {describe_vocabulary(inspection)}.</p>",
+        plain_table("Statistics of the corpus", ["", *inspection.splits], rows),
     ]
     (_, sources), (_, targets), *similarity = histogram_rows(inspection)
     panels = [("Source length in pieces", sources[0]), ("Target length in pieces", targets[0])]
     caption = "How many training instances have sources and targets of these lengths, after truncation."
-    blocks.append(figure_block(plot_histograms(panels, "Histogram of lengths"), "Lengths", caption))
+    blocks.append(_histogram_block(panels, "Lengths", caption))
     if inspection.audit is None:
         blocks.append(f"<p>Exemplars: {escape(inspection.note)}</p>")
     blocks += [f"<p>Warning: {escape(fault)}</p>" for fault in inspection.faults]
     for _, shapes in similarity:
         blocks.insert(2, f'<p class="soft"><small>{escape(SEEN)}</small></p>')
         caption = "Cosine between the source and its exemplar’s own source, over the instances that have an exemplar."
-        drawn = plot_histograms(list(zip(inspection.splits, shapes, strict=True)), "Histogram of similarities")
-        blocks.append(figure_block(drawn, "Similarity of exemplars", caption))
+        blocks.append(
+            _histogram_block(list(zip(inspection.splits, shapes, strict=True)), "Similarity of exemplars", caption)
+        )
     if inspection.copying:
         blocks.append("<p>ROUGE F1 of copying the exemplar as it is, overall and by quartile of similarity.</p>")
-        blocks.append(plain_table(*copy_rows(inspection)))
+        blocks.append(plain_table("ROUGE of the copied exemplar", *copy_rows(inspection)))
     return f"<h2>Data</h2>{''.join(blocks)}"
+
+
+def _histogram_block(panels: Sequence[tuple[str, Distribution | None]], title: str, caption: str) -> str:
+    return figure_block(lambda narrow: plot_histograms(panels, f"Histogram: {title}", narrow), title, caption)

@@ -14,6 +14,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from exadec.exemplars.audit import Distribution
@@ -35,6 +36,10 @@ _LABEL_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _INK, _FAINT, _AXIS = "#333333", "#d9d9d9", "#999999"
 _BARS = _VARIANT_COLOURS["adadec"]
+_WIDE, _NARROW = 9.6, 4.4
+"""Inches. A narrow figure is for the screen of a phone: letters stay as large as in a wide one."""
+_LONG_NAME = 18
+"""Characters of a name that leaves no room for a second one in a line of a narrow figure."""
 _MOST_BINS = 8
 _PER_BIN = 25
 
@@ -89,12 +94,13 @@ def looks_of(systems: Sequence[System]) -> list[Look]:
     return looks
 
 
-def plot_learning_curves(systems: Sequence[System]) -> str:
+def plot_learning_curves(systems: Sequence[System], narrow: bool = False) -> str:
     """Training loss, and the development set's -log p and score, against training steps."""
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(9.6, 3.5), layout="constrained")
-        losses, scores = figure.subplots(1, 2)
-        ends, metrics = [], []
+        figure = Figure(figsize=(_NARROW, 6.4) if narrow else (_WIDE, 3.5), layout="constrained")
+        losses, scores = figure.subplots(*((2, 1) if narrow else (1, 2)))
+        ends: list[_End] = []
+        metrics = []
         for system, look in zip(systems, looks_of(systems), strict=True):
             events = system.run.metrics()
             lines = [event for event in events if isinstance(event, LossLine)]
@@ -107,7 +113,7 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
                 losses.plot(*zip(*surprises, strict=True), "--", c=look.colour, lw=1.4, marker=look.marker, ms=3)
             scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
             if values:
-                ends.append((values[-1], system.name, look.colour))
+                ends.append((values[-1], system.name, look))
                 best = int(np.argmax(values))
                 scores.plot(steps[best], values[best], "o", ms=11, mfc="none", mec=look.colour, mew=1.2)
         losses.set_yscale("log")
@@ -120,31 +126,33 @@ def plot_learning_curves(systems: Sequence[System]) -> str:
             axes.set_xlabel("training step")
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        _label_ends(scores, ends)
-        return _render(figure, "curves", "Training loss, development loss and development score against training steps")
+        _name_lines(figure, scores, ends, narrow)
+        description = "Training loss, development loss and development score against training steps"
+        return _render(figure, "curves", description, narrow)
 
 
-def plot_similarity(systems: Sequence[System]) -> str:
+def plot_similarity(systems: Sequence[System], narrow: bool = False) -> str:
     """Score against similarity of the exemplar, in bins with equally many instances."""
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+        figure = Figure(figsize=(_NARROW, 4.2) if narrow else (_WIDE, 3.8), layout="constrained")
         axes = figure.subplots()
-        ends = []
+        ends: list[_End] = []
         for system, look in zip(systems, looks_of(systems), strict=True):
             centres, means, lows, highs = bin_by_similarity(system)
             axes.fill_between(centres, lows, highs, color=look.colour, alpha=0.16, linewidth=0)
             axes.plot(centres, means, color=look.colour, marker=look.marker, markersize=5)
-            ends.append((means[-1], system.name, look.colour))
+            ends.append((means[-1], system.name, look))
         axes.set_title(f"{MAIN} (band: 95% interval)")
-        axes.set_xlabel("cosine similarity between the source and its exemplar's own source")
-        _label_ends(axes, ends)
-        return _render(figure, "similarity", f"{MAIN} against the similarity of the exemplar")
+        split = "\n" if narrow else " "
+        axes.set_xlabel(f"cosine similarity between the source{split}and its exemplar's own source")
+        _name_lines(figure, axes, ends, narrow)
+        return _render(figure, "similarity", f"{MAIN} against the similarity of the exemplar", narrow)
 
 
-def plot_coefficients(mapped: CoefficientMap) -> str:
+def plot_coefficients(mapped: CoefficientMap, narrow: bool = False) -> str:
     """Each exemplar's λ as a point in the plane of the first two principal components."""
     with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
-        figure = Figure(figsize=(9.6, 5.0), layout="constrained")
+        figure = Figure(figsize=(_NARROW, 5.2) if narrow else (_WIDE, 5.0), layout="constrained")
         axes = figure.subplots()
         labels = mapped.labels or [""] * len(mapped.points)
         named = sorted(set(labels) - {OTHER}) + ([OTHER] if OTHER in labels else [])
@@ -163,26 +171,24 @@ def plot_coefficients(mapped: CoefficientMap) -> str:
                 label=label.replace("_", " "),
             )
         if mapped.labels:
-            legend = axes.legend(
-                title=mapped.meaning, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, markerscale=1.4
-            )
-            legend.set_alignment("left")
+            _add_legend(figure, axes, narrow, title=mapped.meaning, markerscale=1.4)
         axes.set_aspect("equal", adjustable="datalim")
         axes.set_xticks([])
         axes.set_yticks([])
         first, second = (f"{share:.0%} of the variance" for share in mapped.explained)
         axes.set_xlabel(f"first principal component ({first})")
         axes.set_ylabel(f"second principal component ({second})")
-        return _render(figure, "coefficients", "Map of the coefficients of the exemplars")
+        return _render(figure, "coefficients", "Map of the coefficients of the exemplars", narrow)
 
 
-def plot_manner(results: Results) -> str:
+def plot_manner(results: Results, narrow: bool = False) -> str:
     """Share of texts that have a trait, where the exemplar has it: systems as points, references as a bar."""
     looks = {system.name: look for system, look in zip(results.systems, looks_of(results.systems), strict=True)}
     rates = [{row.trait: row.if_exemplar_has for row in column.traits} for column in results.manner]
     shown = [trait for trait, rate in rates[0].items() if rate is not None and count_cases(rate)]
     with matplotlib.rc_context({**_STYLE, "axes.grid.axis": "x"}):
-        figure = Figure(figsize=(9.6, 1.2 + 0.55 * max(len(shown), 1)), layout="constrained")
+        height = 1.2 + 0.55 * max(len(shown), 1)
+        figure = Figure(figsize=(_NARROW, height + 0.8) if narrow else (_WIDE, height), layout="constrained")
         axes = figure.subplots()
         offsets = np.linspace(0.28, -0.28, len(results.manner)) if len(results.manner) > 1 else [0.0]
         for column, by_trait, offset in zip(results.manner, rates, offsets, strict=True):
@@ -199,16 +205,17 @@ def plot_manner(results: Results) -> str:
                 )
         axes.set_yticks(range(len(shown)), list(reversed(shown)))
         axes.set_xlim(-2, 102)
-        axes.set_xlabel("% of texts that have the trait, where the exemplar has it")
+        split = "\n" if narrow else " "
+        axes.set_xlabel(f"% of texts that have the trait,{split}where the exemplar has it")
         if shown:
-            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        return _render(figure, "manner", "How often texts have a trait that their exemplar has")
+            _add_legend(figure, axes, narrow)
+        return _render(figure, "manner", "How often texts have a trait that their exemplar has", narrow)
 
 
 def plot_swaps(study: Study) -> str:
     """Against the strength of guidance: how often the traits of the exemplar are followed, and what that costs."""
     with matplotlib.rc_context({**_STYLE, "figure.facecolor": "white"}):
-        figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+        figure = Figure(figsize=(_WIDE, 4.0), layout="constrained")
         followed, costs = figure.subplots(1, 2)
         weights = [one.texts.guidance for one in study.strengths]
         traits: dict[str, list[Measured]] = {}
@@ -252,7 +259,7 @@ def plot_differences(rows: Sequence[DrawnDifference], measure: str) -> str:
     """Differences to a baseline as dots with intervals, one row each, in their order from the top."""
     # A figure in a file has no page behind it, so its background is white.
     with matplotlib.rc_context({**_STYLE, "figure.facecolor": "white", "axes.grid.axis": "x"}):
-        figure = Figure(figsize=(9.6, 1.1 + 0.32 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(_WIDE, 1.1 + 0.32 * len(rows)), layout="constrained")
         axes = figure.subplots()
         axes.axvline(0, color=_AXIS, linewidth=1)
         for place, row in enumerate(rows):
@@ -265,16 +272,21 @@ def plot_differences(rows: Sequence[DrawnDifference], measure: str) -> str:
         return _render(figure, "differences", f"{measure} against the baseline")
 
 
-def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str) -> str:
-    """Histograms side by side. This is hand-written SVG: each bar has a tooltip, which matplotlib cannot make."""
-    width, height, gap = 691, 150, 24
-    across = (width - gap * (len(panels) - 1)) / len(panels)
+def plot_histograms(panels: Sequence[tuple[str, Distribution | None]], description: str, narrow: bool = False) -> str:
+    """Histograms side by side, or in a narrow figure one below the other.
+
+    This is hand-written SVG: each bar has a tooltip, which matplotlib cannot make.
+    """
+    width, height, gap = (317 if narrow else 691), 150, 24
+    across = width if narrow else (width - gap * (len(panels) - 1)) / len(panels)
     drawn = "".join(
-        f'<g transform="translate({number * (across + gap):.1f} 0)">{_draw_panel(title, shape, across)}</g>'
+        f'<g transform="translate({0 if narrow else number * (across + gap):.1f} {number * height if narrow else 0})">'
+        f"{_draw_panel(title, shape, across)}</g>"
         for number, (title, shape) in enumerate(panels)
     )
     return (
-        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {width} {height}" '
+        f'<svg role="img" aria-label="{escape(description)}" '
+        f'viewBox="0 0 {width} {height * len(panels) if narrow else height}" '
         f'xmlns="http://www.w3.org/2000/svg" font-size="10" fill="{_INK}">{drawn}</svg>'
     )
 
@@ -314,15 +326,40 @@ def bin_by_similarity(system: System) -> tuple[list[float], list[float], list[fl
     return centres, means, lows, highs
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write each line's name at its right end, moved up or down so that names do not overlap."""
+def _add_legend(figure: Figure, axes: Axes, narrow: bool, **options: Any) -> None:
+    """To the right of the axes, or below them in a narrow figure."""
+    if narrow:
+        names = axes.get_legend_handles_labels()[1]
+        columns = 1 if max(map(len, names)) > _LONG_NAME else 2
+        legend = figure.legend(loc="outside lower center", ncols=columns, frameon=False, **options)
+    else:
+        legend = axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, **options)
+    legend.set_alignment("left")
+
+
+_End = tuple[float, str, Look]
+"""The last value of a line, the line's name, and how it is drawn"""
+
+
+def _name_lines(figure: Figure, axes: Axes, ends: Sequence[_End], narrow: bool) -> None:
+    """Write each line's name at its right end; a narrow figure has no room for that, and names them below."""
+    if not narrow:
+        _label_ends(axes, ends)
+    elif ends:
+        handles = [Line2D([], [], color=look.colour, marker=look.marker, label=name) for _, name, look in ends]
+        columns = 1 if max(len(name) for _, name, _ in ends) > _LONG_NAME else 2
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _label_ends(axes: Axes, ends: Sequence[_End]) -> None:
+    """Names are moved up or down so that they do not overlap."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
-    ordered = sorted(ends)
+    ordered = sorted(ends, key=lambda end: end[:2])
     wanted = [(value - low) / (high - low) for value, _, _ in ordered]
-    for place, (_, name, colour) in zip(spread_apart(wanted, gap=0.085), ordered, strict=True):
+    for place, (_, name, look) in zip(spread_apart(wanted, gap=0.085), ordered, strict=True):
         axes.text(
-            1.02, place, name, color=colour, transform=axes.transAxes, va="center", fontweight="bold", clip_on=False
+            1.02, place, name, c=look.colour, transform=axes.transAxes, va="center", fontweight="bold", clip_on=False
         )
 
 
@@ -342,8 +379,9 @@ def spread_apart(places: Sequence[float], gap: float) -> list[float]:
     return spread
 
 
-def _render(figure: Figure, name: str, description: str) -> str:
+def _render(figure: Figure, name: str, description: str, narrow: bool = False) -> str:
     """SVG without its header. Ids get the figure's name as a prefix, because several figures share a page."""
+    name = f"{name}-narrow" if narrow else name
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = buffer.getvalue()

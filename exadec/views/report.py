@@ -4,6 +4,7 @@ In: results of runs, exemplar swaps. Out: a page with table, figures, swaps, sam
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -15,11 +16,12 @@ from exadec.api import Writer
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
-from exadec.reading.content import read_text
 from exadec.textmetrics import Comparison, Measured
-from exadec.training.checkpoint import CONFIG, open_corpus
+from exadec.training.checkpoint import open_corpus
 from exadec.training.events import Evaluated
+from exadec.views.cards import sample_cards, swap_card
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
+from exadec.views.faults import choose_worst
 from exadec.views.inspection import inspect_corpus
 from exadec.views.manner import count_cases
 from exadec.views.page import (
@@ -28,12 +30,12 @@ from exadec.views.page import (
     inspection_block,
     manner_block,
     plain_table,
-    sample_cards,
     score_table,
-    swap_card,
 )
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
+from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
 from exadec.views.results import (
+    COPIED,
     MAIN,
     STYLE,
     Results,
@@ -82,6 +84,7 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
             _figures(results, mapped, note),
             _swaps(swaps),
             _samples(results),
+            _worst(results),
             _data(results),
             _recipe(results),
         ]
@@ -89,11 +92,17 @@ def render_report(results: Results, swaps: Sequence[Swap]) -> str:
     static = resources.files("exadec.views") / "static"
     template = Template((static / "report.html").read_text(encoding="utf-8"))
     css = (static / "report.css").read_text(encoding="utf-8")
-    return template.substitute(title="exadec report", css=css, body=body)
+    title = f"exadec report: {name_data_sets([system.run for system in results.systems])}"
+    return template.substitute(title=escape(title), css=css, body=body)
 
 
 def _opening(results: Results) -> str:
-    facts = f"{len(results.systems)} systems, {results.instances:,} {results.split} instances"
+    runs = [system.run for system in results.systems]
+    systems = "1 system" if len(runs) == 1 else f"{len(runs)} systems"
+    facts = (
+        f"data set: {name_data_sets(runs)} · {systems}, {results.instances:,} {results.split} instances · "
+        f"{describe_days(runs)}"
+    )
     about = "" if results.styles is None else f"<p>{escape(results.styles.about)}</p>"
     return (
         "<h1>What the exemplar is worth</h1>"
@@ -116,6 +125,11 @@ def _findings(results: Results, mapped: CoefficientMap | None) -> str:
         "if the test instances were drawn again. Differences and p-values come from a paired bootstrap. All of this "
         "covers chance in the instances, not in training: another seed gives another model."
     )
+    if results.copying:
+        reading += (
+            f" {COPIED}: the exemplar itself, scored as if it were the output; an instance without an exemplar scores "
+            "as an empty text. A system that scores no higher gains nothing from writing."
+        )
     return f'<h2>Results</h2>{listed}{score_table(results)}<p class="soft"><small>{reading}</small></p>'
 
 
@@ -157,32 +171,38 @@ def _try_map(results: Results) -> tuple[CoefficientMap | None, str]:
     try:
         return map_coefficients(system, results.split), f"Coefficients λ of {system.name}"
     except InputError as error:
-        return None, f"There is no map of coefficients: {error}"
+        return None, f"There is no map of coefficients: {hide_paths(str(error), system.run)}"
 
 
 def _data(results: Results) -> str:
     """Statistics of the corpus, if it is still where the runs found it."""
+    run = results.baseline.run
     try:
-        return inspection_block(
-            inspect_corpus(open_corpus(results.baseline.run).folder, results.baseline.run.config.exemplars)
-        )
+        inspection = inspect_corpus(open_corpus(run).folder, run.config.exemplars)
     except InputError as error:
-        return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(str(error))}</p>"
+        reason = hide_paths(str(error), run)
+        return f"<h2>Data</h2><p>There are no statistics of the corpus: {escape(reason)}</p>"
+    shown = replace(
+        inspection,
+        note=hide_paths(inspection.note, run),
+        faults=tuple(hide_paths(fault, run) for fault in inspection.faults),
+    )
+    return inspection_block(shown, name_data_set(run.config))
 
 
 def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
     blocks = [
         figure_block(
-            plot_learning_curves(results.systems),
+            lambda narrow: plot_learning_curves(results.systems, narrow),
             "Learning curves",
-            "Left: how surprised each model is by the next piece of a target; lower is better. Solid lines are the "
+            "Loss: how surprised each model is by the next piece of a target; lower is better. Solid lines are the "
             "training targets, read with dropout; dashed lines are the development set’s, read without. A dashed line "
-            "that rises while its solid one falls has begun to overfit. Right: the score of the texts it writes for "
+            "that rises while its solid one falls has begun to overfit. Score: that of the texts it writes for "
             "the development set; the ring marks the weights that were kept. See where the curves level out, and "
             f"whether the gap between them stays.{_describe_samples(results)}",
         ),
         figure_block(
-            plot_similarity(results.systems),
+            lambda narrow: plot_similarity(results.systems, narrow),
             "Score against exemplar similarity",
             "Instances in bins of equal size, from those with the least similar exemplar to those with the most "
             "similar one. A system that benefits from exemplars should gain on the baseline towards the right.",
@@ -191,7 +211,7 @@ def _figures(results: Results, mapped: CoefficientMap | None, note: str) -> str:
     if mapped is None:
         blocks.append(f"<p>{escape(note)}</p>")
     else:
-        blocks.append(figure_block(plot_coefficients(mapped), note, _describe_map(mapped)))
+        blocks.append(figure_block(lambda narrow: plot_coefficients(mapped, narrow), note, _describe_map(mapped)))
     return f"<h2>Figures</h2>{''.join(blocks)}"
 
 
@@ -230,10 +250,29 @@ def _swaps(swaps: Sequence[Swap]) -> str:
 def _samples(results: Results) -> str:
     count = min(SAMPLES, results.instances)
     chosen = np.random.default_rng(_SEED).choice(results.instances, size=count, replace=False)
-    explanation = f"{count} of the {results.instances:,} {results.split} instances, drawn at random with a fixed seed."
+    explanation = (
+        f"{count} of the {results.instances:,} {results.split} instances, drawn at random with a fixed seed. Content "
+        f"words that neither the source nor a reference has are marked. Below each output are its {MAIN} and what is "
+        "wrong with it."
+    )
     ticked = _TICKS if results.majority is not None else ""
     indices = sorted(int(index) for index in chosen)
     return f"<h2>Sample of outputs</h2><p>{escape(explanation)}{ticked}</p>{sample_cards(results, indices)}"
+
+
+def _worst(results: Results) -> str:
+    """The worst outputs of one system: the adaptive one, which the report is about, or else the last."""
+    system = choose_adaptive(results.systems) or results.systems[-1]
+    scores = system.rouge_l.per_instance
+    indices = choose_worst(system, SAMPLES)
+    explanation = (
+        f"The {len(indices)} outputs of {system.name} with the lowest {MAIN}; equals are drawn at random with a fixed "
+        f"seed. {int((scores == 0).sum()):,} of {len(scores):,} outputs score 0, and a tenth score at most "
+        f"{np.quantile(scores, 0.1):.1f}. Before you blame the system, see whether the reference says what the source "
+        "says."
+    )
+    heading = f"Worst outputs of {system.name}"
+    return f"<h2>{escape(heading)}</h2><p>{escape(explanation)}</p>{sample_cards(results, indices)}"
 
 
 def _manner_measures(results: Results) -> dict[str, Measured]:
@@ -253,9 +292,10 @@ def _recipe(results: Results) -> str:
     rows = [[part, *(f"{count[part]:,}" for count in counts)] for part in counts[0]]
     blocks = [
         details("Score signatures", signatures),
-        details("Parameters", plain_table(["Part", *(system.name for system in results.systems)], rows)),
+        details("Parameters", plain_table("Parameters", ["Part", *(system.name for system in results.systems)], rows)),
     ]
+    shortened = '<p class="soft"><small>Of an absolute path only the last name is shown.</small></p>'
     for system in results.systems:
-        text = read_text(system.run.folder / CONFIG, follow=False)
-        blocks.append(details(f"Configuration of {system.name}", f"<pre>{escape(text)}</pre>"))
+        text = f"{shortened}<pre>{escape(show_settings(system.run))}</pre>"
+        blocks.append(details(f"Configuration of {system.name}", text))
     return f"<h2>How it was made</h2>{''.join(blocks)}"

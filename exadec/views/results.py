@@ -3,9 +3,10 @@
 In: run folders with the outputs of one split. Out: `Results`: each score with its interval, and tables of them.
 """
 
+import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ MAIN = "ROUGE-L"
 STYLE = "style"
 """The name `score_style` gives its score."""
 HEADINGS = {STYLE: "Style %"}
+COPIED = "Copied exemplar"
+"""The name of the row in which the exemplar itself is the output."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,17 @@ class System:
 
 
 @dataclass(frozen=True)
+class Copying:
+    """The exemplar itself, scored as if it were the output: what a system has to beat."""
+
+    name: str
+    measures: dict[str, Measured]
+    """By the score's name, as for systems. An instance without an exemplar scores as an empty text."""
+    difference: Comparison
+    """In ROUGE-L, to the first system."""
+
+
+@dataclass(frozen=True)
 class MajorityStyle:
     """The trivial way to follow styles: write everything in the most frequent house style."""
 
@@ -81,6 +95,8 @@ class Results:
     """The corpus's styles, if they are known."""
     manner: list[Column]
     """Manner and truth of each system and of the references; empty if no output has an exemplar."""
+    copying: list[Copying]
+    """One for all systems, unless they have different exemplars; empty if no output has an exemplar."""
 
     @property
     def baseline(self) -> System:
@@ -89,6 +105,11 @@ class Results:
     @property
     def instances(self) -> int:
         return len(self.baseline.outputs)
+
+    @property
+    def scored(self) -> list[System | Copying]:
+        """The rows of a table of scores."""
+        return [*self.systems, *self.copying]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A row for each score of each system: what a DataFrame takes."""
@@ -113,6 +134,7 @@ class Results:
             "interval": "95%, percentile bootstrap over instances",
             "majority_style": None if self.majority is None else asdict(self.majority),
             "systems": [_system_to_json(system) for system in self.systems],
+            "copying": [{"name": one.name, **_scores_to_json(one.measures, one.difference)} for one in self.copying],
             "manner": [column_to_json(column) for column in self.manner],
         }
 
@@ -138,7 +160,24 @@ def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
     majority = None if styles is None else find_majority_style(outputs[0], styles)
-    return Results(split, systems, majority, styles, _compare_manner(systems))
+    copying = _score_copying(systems, trained_for, styles)
+    return Results(split, systems, majority, styles, _compare_manner(systems), copying)
+
+
+def _score_copying(systems: Sequence[System], trained_for: Sequence[str], styles: KnownStyles | None) -> list[Copying]:
+    """A row for each different list of exemplars."""
+    groups: dict[tuple[str | None, ...], list[System]] = {}
+    for system in systems:
+        groups.setdefault(tuple(output.exemplar for output in system.outputs), []).append(system)
+    rows = []
+    for exemplars, members in groups.items():
+        if not any(exemplars):
+            continue
+        named = f"{COPIED} of {', '.join(member.name for member in members)}" if len(groups) > 1 else COPIED
+        copies = [replace(output, text=output.exemplar or "") for output in members[0].outputs]
+        measures = _measure(copies, trained_for, styles)
+        rows.append(Copying(named, measures, compare(measures[MAIN].score, systems[0].measures[MAIN].score)))
+    return rows
 
 
 def _compare_manner(systems: Sequence[System]) -> list[Column]:
@@ -161,14 +200,20 @@ def _shared_styles(runs: Sequence[Run]) -> KnownStyles | None:
 def display_names(runs: Sequence[Run]) -> list[str]:
     """A name for each run: its model, with as much of its folder as needed to tell runs apart."""
     names = [VARIANT_NAMES[run.config.model.variant] for run in runs]
-    longer = [f"{name} ({run.folder.name})" for name, run in zip(names, runs, strict=True)]
-    longest = [f"{name} ({run.folder})" for name, run in zip(names, runs, strict=True)]
+    folders = [Path(os.path.abspath(run.folder)).parts[1:] for run in runs]
     chosen = []
     for index, name in enumerate(names):
-        if names.count(name) > 1:
-            name = longer[index] if longer.count(longer[index]) == 1 else longest[index]
-        chosen.append(name)
+        alike = [folder for other, folder in zip(names, folders, strict=True) if other == name]
+        chosen.append(name if len(alike) == 1 else f"{name} ({_tell_apart(folders[index], alike)})")
     return chosen
+
+
+def _tell_apart(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> str:
+    """The shortest end of a path that none of the others has."""
+    for depth in range(1, len(folder) + 1):
+        if sum(other[-depth:] == folder[-depth:] for other in folders) == 1:
+            return "/".join(folder[-depth:])
+    return "/".join(folder[-1:])  # the same run twice
 
 
 def find_majority_style(outputs: Sequence[Output], styles: KnownStyles) -> MajorityStyle | None:
@@ -220,6 +265,12 @@ def _system_to_json(system: System) -> dict[str, Any]:
         "name": system.name,
         "variant": system.run.config.model.variant,
         "folder": str(system.run.folder),
+        **_scores_to_json(system.measures, system.difference),
+    }
+
+
+def _scores_to_json(measures: Mapping[str, Measured], difference: Comparison | None) -> dict[str, Any]:
+    return {
         "measures": {
             name: {
                 "value": measured.score.value,
@@ -227,9 +278,9 @@ def _system_to_json(system: System) -> dict[str, Any]:
                 "high": measured.high,
                 "signature": measured.score.signature,
             }
-            for name, measured in system.measures.items()
+            for name, measured in measures.items()
         },
-        "difference": None if system.difference is None else {"measure": MAIN, **asdict(system.difference)},
+        "difference": None if difference is None else {"measure": MAIN, **asdict(difference)},
     }
 
 
@@ -266,28 +317,33 @@ def render_table(results: Results) -> Fitting:
         table.add_column(heading(measure), justify="right", no_wrap=True)
     if len(results.systems) > 1:
         table.add_column(f"{MAIN}\nvs baseline", justify="right", no_wrap=True)
-    for system in results.systems:
-        cells = [Text(system.name, "bold" if system.run.config.model.adaptive else "")]
-        for measured in system.measures.values():
+    for row in results.scored:
+        adaptive = isinstance(row, System) and row.run.config.model.adaptive
+        cells = [Text(row.name, "bold" if adaptive else "")]
+        for measured in row.measures.values():
             below = Text(format_range(measured.low, measured.high), "dim")
             cells.append(Text(f"{measured.score.value:.1f}\n", "bold").append_text(below))
         if len(results.systems) > 1:
-            cells.append(_difference_cell(system.difference))
+            cells.append(_difference_cell(row.difference, with_range=isinstance(row, System)))
         table.add_row(*cells)
     table.caption = "\n" + _describe_table(results)
     table.caption_justify = "left"
     return Fitting(table)
 
 
-def _difference_cell(comparison: Comparison | None) -> Text:
+def _difference_cell(comparison: Comparison | None, with_range: bool) -> Text:
     if comparison is None:
         return Text("baseline", "dim")
-    below = f"{format_difference_range(comparison)}\n{format_p_value(comparison)}"
+    below = format_p_value(comparison)
+    if with_range:  # two minus signs more, as copies often have, and a table of five scores is too wide for 80 columns
+        below = f"{format_difference_range(comparison)}\n{below}"
     return Text(f"{format_difference(comparison.difference)}\n", "bold").append(below, "dim")
 
 
 def _describe_table(results: Results) -> str:
     lines = [f"{results.instances} {results.split} instances; below each score is its 95% bootstrap interval."]
+    if results.copying:
+        lines.append(f"{COPIED}: the exemplar itself, scored as if it were the output.")
     if results.majority is not None:
         lines.append(describe_majority(results.majority))
     return "\n".join(lines)
@@ -301,6 +357,11 @@ def describe_majority(majority: MajorityStyle) -> str:
     )
 
 
+def _describe_comparison(difference: Comparison) -> str:
+    spread = f"({format_difference_range(difference)}, {format_p_value(difference)})"
+    return f"{format_difference(difference.difference)} {spread}"
+
+
 def render_markdown(results: Results) -> str:
     """The table in Markdown."""
     measures = list(results.baseline.measures)
@@ -308,16 +369,12 @@ def render_markdown(results: Results) -> str:
     if len(results.systems) > 1:
         columns.append(f"{MAIN} against {results.baseline.name}")
     rows = [columns, ["---", *["---:"] * (len(columns) - 1)]]
-    for system in results.systems:
-        cells = [system.name]
-        for measured in system.measures.values():
+    for row in results.scored:
+        cells = [row.name]
+        for measured in row.measures.values():
             cells.append(f"{measured.score.value:.1f} ({format_range(measured.low, measured.high)})")
-        if system.difference is not None:
-            difference = system.difference
-            spread = f"({format_difference_range(difference)}, {format_p_value(difference)})"
-            cells.append(f"{format_difference(difference.difference)} {spread}")
-        elif len(results.systems) > 1:
-            cells.append("")
+        if len(results.systems) > 1:
+            cells.append("" if row.difference is None else _describe_comparison(row.difference))
         rows.append([cell.replace("|", "\\|") for cell in cells])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
     return f"{table}\n\n{_describe_table(results)}\n"

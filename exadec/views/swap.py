@@ -19,6 +19,7 @@ from exadec.api import Generation, Writer
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.corpus.record import Record
+from exadec.corpus.record import Table as SourceTable
 from exadec.errors import InputError
 from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.evaluation import follows_style
@@ -37,6 +38,8 @@ class Swap:
     generations: list[Generation]
     styles: KnownStyles | None = None
     """The corpus's styles, if they are known."""
+    table: SourceTable | None = None
+    """The table that the source was made from."""
 
 
 def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> Swap:
@@ -67,7 +70,7 @@ def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
         retrieved = writer.write(record.source, group=group)
         others = _pick_exemplars(pool, record, retrieved.exemplar, styles)
         generations = [retrieved, *(writer.write(record.source, exemplar, group=group) for exemplar in others)]
-        swaps.append(Swap(record.source, generations, styles))
+        swaps.append(Swap(record.source, generations, styles, record.table))
     return swaps
 
 

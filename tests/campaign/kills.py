@@ -159,6 +159,9 @@ def _hash(path: Path) -> str:
     elif path.name == "metrics.jsonl":
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         content = json.dumps([{key: row[key] for key in row if key != "seconds"} for row in rows]).encode()
+    elif path.name == "run.json":
+        facts = json.loads(path.read_text("utf-8"))
+        content = json.dumps({key: facts[key] for key in facts if key != "created"}).encode()
     else:
         content = path.read_bytes()
     return hashlib.sha256(content).hexdigest()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def test_checkpoint_from_another_vocabulary_is_refused(run: Run, tmp_path: Path)
     (folder / "run.json").write_text(json.dumps({**facts, "vocabulary": other.hash()}), "utf-8")
     with pytest.raises(InputError, match=r"best.safetensors: the checkpoint was trained with another vocabulary"):
         load(folder)
+
+
+def test_run_records_when_it_was_created(run: Run) -> None:
+    created = datetime.fromisoformat(run.facts["created"])
+    assert timedelta(0) <= datetime.now(UTC) - created < timedelta(hours=1)
+    assert run.created_on == created.date()
 
 
 def test_damaged_checkpoints_are_refused(run: Run, tmp_path: Path) -> None:

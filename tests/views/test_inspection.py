@@ -189,7 +189,7 @@ def test_corpus_without_exemplars(tmp_path: Path) -> None:
     assert inspection.audit is None
     assert inspection.copying == {}
     assert f"Exemplars: {NOT_RETRIEVED}" in show(inspection)
-    assert NOT_RETRIEVED in inspection_block(inspection)
+    assert NOT_RETRIEVED in inspection_block(inspection, "toy")
     json.dumps(inspection_to_json(inspection), allow_nan=False)
 
 
@@ -201,7 +201,7 @@ def test_warnings_are_shown_and_written(tmp_path: Path) -> None:
     (fault,) = inspection.faults
     assert f"Warning: {fault}" in " ".join(" ".join(show(inspection)).split())
     assert inspection_to_json(inspection)["faults"] == (fault,)
-    assert f"<p>Warning: {escape(fault)}</p>" in inspection_block(inspection)
+    assert f"<p>Warning: {escape(fault)}</p>" in inspection_block(inspection, "toy")
 
 
 def test_exemplars_of_another_corpus_are_not_shown(tmp_path: Path) -> None:
@@ -293,18 +293,20 @@ def check(html: str) -> Checker:
 
 
 def test_html_is_sound_and_has_two_figures(inspected: Inspection) -> None:
-    checker = check(inspection_block(inspected))
-    assert checker.seen.count("svg") == 2
+    checker = check(inspection_block(inspected, "toy"))
+    assert checker.seen.count("svg") == 4  # each for a wide and for a narrow screen
     # Bars: lengths of sources and targets in training, similarities of three splits.
     train = inspected.splits["train"]
-    assert checker.seen.count("rect") == len(train.sources.lengths.counts) + len(train.targets.lengths.counts) + 60
+    bars = len(train.sources.lengths.counts) + len(train.targets.lengths.counts) + 60
+    assert checker.seen.count("rect") == 2 * bars
     assert "ROUGE-L" in checker.text
 
 
 def test_html_escapes_what_comes_from_outside(tmp_path: Path) -> None:
     folder = tmp_path / "<b>&"
     folder.mkdir()
-    text = inspection_block(inspect_corpus(small_corpus(folder).folder))
+    text = inspection_block(inspect_corpus(small_corpus(folder).folder), folder.name)
+    assert str(tmp_path) not in text
     check(text)
     assert "<b>" not in text
     assert "&lt;b&gt;&amp;" in text

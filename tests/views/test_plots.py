@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import rouge
+from exadec.views.coefficients import map_coefficients
 from exadec.views.plots import (
     DrawnDifference,
     bin_by_similarity,
+    plot_coefficients,
     plot_differences,
+    plot_histograms,
     plot_learning_curves,
     plot_manner,
+    plot_similarity,
     plot_swaps,
     spread_apart,
 )
@@ -67,13 +73,38 @@ def test_manner_is_drawn_for_each_trait_that_an_exemplar_has(results: Results) -
         assert f">{column.name}</text>" in drawn
 
 
+def texts_of(drawn: str) -> list[str]:
+    svg = "{http://www.w3.org/2000/svg}text"
+    return ["".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter(svg)]
+
+
+def test_narrow_figures_say_the_same_in_less_than_half_the_width(results: Results) -> None:
+    mapped = map_coefficients(results.systems[1], results.split)
+    shape = Distribution(1.5, 1, 1, 1.5, 2, 2, 2, (1.0, 2.0, 3.0), (3, 4))
+    figures: list[Callable[[bool], str]] = [
+        lambda narrow: plot_learning_curves(results.systems, narrow),
+        lambda narrow: plot_similarity(results.systems, narrow),
+        lambda narrow: plot_manner(results, narrow),
+        lambda narrow: plot_coefficients(mapped, narrow),
+        lambda narrow: plot_histograms([("one", shape), ("two", None)], "lengths", narrow),
+    ]
+    for draw in figures:
+        wide, narrow = draw(False), draw(True)
+        assert narrow == draw(True)
+        widths = [float(re.search(r'viewBox="0 0 ([\d.]+)', drawn)[1]) for drawn in (wide, narrow)]
+        assert widths[1] < widths[0] / 2
+        ids = [set(re.findall(r' id="([^"]*)"', drawn)) for drawn in (wide, narrow)]
+        assert ids[0].isdisjoint(ids[1])
+        words = [set(" ".join(texts_of(drawn)).split()) for drawn in (wide, narrow)]
+        numbers = re.compile(r"[−\d.]+")  # noqa: RUF001 - ticks depend on the width
+        assert {word for word in words[0] ^ words[1] if not numbers.fullmatch(word)} == set()
+
+
 def test_differences_are_drawn_in_order_and_the_same_every_time() -> None:
     rows = [DrawnDifference("AdaDec, a < b", "adadec", 2.0, 1.0, 3.0), DrawnDifference("AttExp", "attexp", -1, -2, 0.5)]
     drawn = plot_differences(rows, "ROUGE-L")
     assert drawn == plot_differences(rows, "ROUGE-L")
-    texts = [
-        "".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
-    ]
+    texts = texts_of(drawn)
     assert texts.index("AdaDec, a < b") < texts.index("AttExp")
     assert "ROUGE-L minus that of the baseline, with 95% interval" in texts
     assert plot_differences(rows[::-1], "ROUGE-L") != drawn
@@ -83,8 +114,7 @@ def test_swaps_are_drawn_by_strength_for_traits_that_an_exemplar_has() -> None:
     study = make_study()
     drawn = plot_swaps(study)
     assert drawn == plot_swaps(make_study())
-    svg = "{http://www.w3.org/2000/svg}text"
-    texts = ["".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter(svg)]
+    texts = texts_of(drawn)
     for text in ("colon", "question mark", "Leak", "Support", "ROUGE-1 recall", "Recall kept", "Content", "0.5"):
         assert text in texts
     assert "Title Case" not in texts

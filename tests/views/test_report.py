@@ -13,7 +13,7 @@ from exadec.cli import app
 from exadec.config import CorpusConfig
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
-from exadec.training.checkpoint import Run
+from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import Output, evaluate, read_outputs, write_outputs
 from exadec.training.trainer import train
 from exadec.views.coefficients import map_coefficients
@@ -69,7 +69,7 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
     page, parsed = out.read_text(encoding="utf-8"), parse(out)
     assert (parsed.faults, parsed.open) == ([], [])
-    assert parsed.tags.count("svg") == 6
+    assert parsed.tags.count("svg") == 12  # six figures, each for a wide and for a narrow screen
     assert "script" not in parsed.tags
     assert len(parsed.ids) == len(set(parsed.ids))
     assert parsed.links
@@ -85,6 +85,9 @@ def test_report_is_one_sound_file(runs: list[Path], writer: Writer, tmp_path: Pa
         "Development score (ROUGE-L, 10 of 40)",
         "Exemplar swaps",
         "Sample of outputs",
+        "<h2>Worst outputs of AdaDec</h2>",
+        "left out: ",
+        '<tr class="copied"><th scope="row">Copied exemplar</th>',
         "rouge-L|f1|",
         "wire_outlets: 30",
         "coefficients C",
@@ -153,7 +156,7 @@ def test_report_escapes_data(copies: list[Path], tmp_path: Path) -> None:
 def test_report_without_an_adaptive_system_says_why_there_is_no_map(runs: list[Path], tmp_path: Path) -> None:
     out = write_report(compare_runs(runs[1:]), tmp_path / "report.html")
     assert "None of these systems adapts" in out.read_text(encoding="utf-8")
-    assert parse(out).tags.count("svg") == 5
+    assert parse(out).tags.count("svg") == 10
 
 
 def test_report_without_exemplars_has_no_manner(copies: list[Path], tmp_path: Path) -> None:
@@ -162,7 +165,10 @@ def test_report_without_exemplars_has_no_manner(copies: list[Path], tmp_path: Pa
         write_outputs(path, [dataclasses.replace(output, exemplar=None) for output in read_outputs(path)])
     results = compare_runs(copies)
     assert results.manner == []
-    assert "<h2>Manner</h2>" not in write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert results.copying == []
+    page = write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Manner</h2>" not in page
+    assert "Copied exemplar" not in page
 
 
 def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) -> None:
@@ -172,3 +178,19 @@ def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) 
     with pytest.raises(InputError, match="no such checkpoint"):
         write_report(compare_runs(copies), out)
     assert out.read_text() == "old"
+
+
+def test_report_has_names_and_days_but_no_absolute_path(copies: list[Path], tmp_path: Path) -> None:
+    run = open_run(copies[0])
+    page = write_report(compare_runs(copies), tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>exadec report: generated news wire</title>" in page
+    assert f"training began on {run.created_on} (UTC)" in page
+    for facts in (folder / "run.json" for folder in copies):  # the corpus is gone, and messages say so
+        facts.write_text(facts.read_text("utf-8").replace("/corpus", "/no corpus"), "utf-8")
+    without = write_report(compare_runs(copies), tmp_path / "without.html").read_text(encoding="utf-8")
+    assert "There are no statistics of the corpus: no corpus: the corpus of run seq2seq is no longer there" in without
+    assert "There is no map of coefficients: no corpus: the corpus of run adadec is no longer there" in without
+    for text in (page, without):
+        assert str(tmp_path) not in text
+        assert str(Path(run.facts["corpus_folder"]).parent.parent) not in text
+        assert not re.search(r"[\s>(;,](/[\w.-]+){2,}", re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL))

@@ -48,6 +48,22 @@ def test_manner_is_of_the_outputs_and_of_the_first_references(runs: list[Path], 
         assert one.measures["Support"].score.value == support(texts, sources).value
 
 
+def test_copied_exemplar_is_scored_like_an_output(runs: list[Path], copies: list[Path], results: Results) -> None:
+    outputs = read_outputs(runs[0] / "test.outputs.jsonl")
+    copied, references = [o.exemplar or "" for o in outputs], [o.references for o in outputs]
+    (row,) = results.copying
+    assert (row.name, list(row.measures)) == ("Copied exemplar", list(results.baseline.measures))
+    assert row.measures["ROUGE-L"].score.value == rouge(copied, references)["L"].value
+    assert row.measures["style"].score.value == 100
+    assert row.difference == compare(rouge(copied, references)["L"], results.baseline.rouge_l)
+    others = [dataclasses.replace(output, exemplar=None) for output in outputs[:5]] + outputs[5:]
+    write_outputs(copies[0] / "test.outputs.jsonl", others)
+    first, second = compare_runs(copies).copying  # different exemplars: a row for each
+    assert [first.name, second.name] == ["Copied exemplar of Seq2seq", "Copied exemplar of AdaDec"]
+    texts = ["" if output.exemplar is None else output.exemplar for output in others]
+    assert second.measures["ROUGE-L"].score.value == rouge(texts, references)["L"].value
+
+
 def test_majority_style_is_counted_among_references_and_exemplars(results: Results) -> None:
     outputs = results.baseline.outputs
     counts = {style: sum(style_of(o.references[0]) == style for o in outputs) for style in STYLES}
@@ -64,7 +80,7 @@ def test_runs_of_the_same_model_are_told_apart_by_folder(copies: list[Path], tmp
     names = [system.name for system in compare_runs([copies[0], again]).systems]
     assert names == ["AdaDec (adadec)", "AdaDec (again)"]
     results = compare_runs([again, deeper])
-    assert [system.name for system in results.systems] == [f"AdaDec ({again})", f"AdaDec ({deeper})"]
+    assert [system.name for system in results.systems] == [f"AdaDec ({tmp_path.name}/again)", "AdaDec (deeper/again)"]
     assert len({look.colour for look in looks_of(results.systems)}) == 2
 
 
@@ -74,6 +90,8 @@ def test_json_holds_raw_numbers_and_signatures(results: Results) -> None:
     assert second["measures"]["ROUGE-L"]["value"] == results.systems[1].rouge_l.value
     assert second["measures"]["BLEU"]["signature"].startswith("nrefs:1|")
     assert 0 < second["difference"]["p_value"] <= 1
+    (copied,) = json.loads(json.dumps(results.to_json()))["copying"]
+    assert copied["measures"]["BLEU"]["value"] == results.copying[0].measures["BLEU"].score.value
     columns = json.loads(json.dumps(results.to_json()))["manner"]
     assert [column["name"] for column in columns] == ["Reference", "Seq2seq", "AdaDec"]
     assert columns[2]["measures"]["Leak"]["value"] == results.manner[2].measures["Leak"].score.value
@@ -93,14 +111,19 @@ def test_rows_are_what_a_data_frame_takes(results: Results) -> None:
 def test_tables_show_every_score_with_its_interval(results: Results) -> None:
     terminal, markdown = show(render_table(results)), render_markdown(results)
     assert max(map(len, terminal.splitlines())) <= 80
-    for system in results.systems:
-        assert system.name in terminal
-        for measured in system.measures.values():
+    for row in results.scored:
+        assert row.name in terminal
+        for measured in row.measures.values():
             for number in (measured.score.value, measured.low, measured.high):
                 assert f"{number:.1f}" in terminal
                 assert f"{number:.1f}" in markdown
+    (copying,) = results.copying
+    # Minus signs take room, but the table stays a table.
+    low = dataclasses.replace(copying.difference, difference=-14.5, low=-16.4, high=-12.6)
+    lower = dataclasses.replace(results, copying=[dataclasses.replace(copying, difference=low)])
+    assert any("Model" in line and "ROUGE-1" in line for line in show(render_table(lower)).splitlines())
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + len(results.systems)
+    assert len(rows) == 3 + len(results.systems)
     assert len({row.count("|") for row in rows}) == 1
     assert "baseline" not in show(render_table(dataclasses.replace(results, systems=results.systems[:1])))
 
