@@ -377,6 +377,8 @@ class SearchConfig:
     """α of Wu et al.: log p is divided by ((5 + length) / 6)^α."""
     max_length: int = 50
     """At most this many pieces, the end symbol included."""
+    min_length: int = 0
+    """At least this many pieces before the end symbol."""
     block_ngram: int = 0
     """Never write an n-gram of this size twice; 0 allows repetition."""
     stopping: Literal["full", "certain", "first"] = "certain"
@@ -392,6 +394,7 @@ class SearchConfig:
     def __post_init__(self) -> None:
         require_between(self, "search", ("beam_size", "batch_size"), 1, 10_000)
         require_between(self, "search", ("max_length",), 1, 100_000)
+        require_between(self, "search", ("min_length",), 0, self.max_length - 1)
         require_between(self, "search", ("length_penalty",), 0, 10)
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
 

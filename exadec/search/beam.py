@@ -130,8 +130,9 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` finished hypotheses of each instance, best first. `state` holds one row for each instance.
 
-    A hypothesis ends when the end symbol is among the K best continuations of its instance; at the last step every
-    hypothesis must end. With beam 1 this is greedy search. Words in `forbidden` are never written.
+    A hypothesis ends when the end symbol is among the K best continuations of its instance. At the last step every
+    hypothesis must end, and before `config.min_length` words none may. With beam 1 this is greedy search. Words in
+    `forbidden` are never written.
     """
     if not 1 <= n_best <= config.beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {config.beam_size}, but is {n_best} instead.")
@@ -148,6 +149,8 @@ def beam_search(
             totals, chosen = next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
         else:
             banned = never.expand(len(words), -1)
+            if length <= config.min_length:
+                banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
             if config.block_ngram:
                 repeating = repeating_words(words, config.block_ngram)
                 banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)

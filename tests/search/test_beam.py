@@ -70,7 +70,7 @@ def enumerate_all(model: RandomModel, instance: int, config: SearchConfig) -> li
     """Every text of at most `max_length` words, its end symbol counted, best first."""
     allowed = [word for word in range(WORDS) if word not in (EOS, *FORBIDDEN)]
     found = []
-    for length in range(config.max_length):
+    for length in range(config.min_length, config.max_length):
         for words in itertools.product(allowed, repeat=length):
             prefix, total = [100 + instance, BOS], 0.0
             for word in (*words, EOS):
@@ -89,12 +89,22 @@ def repeats(words: tuple[int, ...], n: int) -> bool:
 
 @pytest.mark.parametrize("stopping", ["full", "certain"])
 @pytest.mark.parametrize("block_ngram", [0, 1, 2])
+@pytest.mark.parametrize("min_length", [0, 2, 3])
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_wide_beam_equals_exhaustive_search(seed: int, alpha: float, block_ngram: int, stopping: str) -> None:
+def test_wide_beam_equals_exhaustive_search(
+    seed: int, alpha: float, min_length: int, block_ngram: int, stopping: str
+) -> None:
     """There are fewer texts than the beam is wide, so that `full` never stops because the beam is full."""
     model = RandomModel(seed)
-    config = SearchConfig(beam_size=200, length_penalty=alpha, max_length=4, block_ngram=block_ngram, stopping=stopping)
+    config = SearchConfig(
+        beam_size=200,
+        length_penalty=alpha,
+        max_length=4,
+        min_length=min_length,
+        block_ngram=block_ngram,
+        stopping=stopping,
+    )
     expected = [enumerate_all(model, i, config)[:5] for i in range(3)]
     found = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, n_best=5)
     for mine, oracle in zip(found, expected, strict=True):
@@ -112,7 +122,8 @@ def search_slowly(model: RandomModel, instance: int, config: SearchConfig, n_bes
         for total, words in live:
             log_probs = model.distribution([100 + instance, BOS, *words]).tolist()
             last = length == config.max_length
-            allowed = [EOS] if last else [word for word in range(WORDS) if word not in FORBIDDEN]
+            ends = (EOS,) if length <= config.min_length else ()
+            allowed = [EOS] if last else [word for word in range(WORDS) if word not in (*FORBIDDEN, *ends)]
             grown += [(total + log_probs[word], [*words, word]) for word in allowed]
         grown.sort(key=lambda one: -one[0])
         penalty = ((5 + length) / 6) ** config.length_penalty
@@ -139,14 +150,18 @@ def search_slowly(model: RandomModel, instance: int, config: SearchConfig, n_bes
     model=st.builds(RandomModel, st.integers(0, 10**6), st.sampled_from([-3.0, 0.0, 2.0])),
     alpha=st.sampled_from([0.0, 0.5, 1.0, 2.5]),
     max_length=st.integers(1, 7),
+    min_length=st.integers(0, 6),
     beam=st.integers(1, 5),
     n_best=st.integers(1, 5),
     stopping=st.sampled_from(["full", "certain", "first"]),
 )
 def test_every_rule_for_stopping_equals_a_slow_search(
-    model: RandomModel, alpha: float, max_length: int, beam: int, n_best: int, stopping: str
+    model: RandomModel, alpha: float, max_length: int, min_length: int, beam: int, n_best: int, stopping: str
 ) -> None:
-    config = SearchConfig(beam_size=beam, length_penalty=alpha, max_length=max_length, stopping=stopping)
+    shortest = min(min_length, max_length - 1)
+    config = SearchConfig(
+        beam_size=beam, length_penalty=alpha, max_length=max_length, min_length=shortest, stopping=stopping
+    )
     n_best = min(n_best, beam)
     found = beam_search(model.step, start(2), 2, config, FORBIDDEN, CPU, n_best)
     for instance, mine in enumerate(found):
