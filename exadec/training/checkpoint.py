@@ -3,10 +3,9 @@
 In: a model and the state of training. Out: files to load the model from, and to resume training exactly.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import Any
 import torch
 import yaml
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from exadec.config import Config, ConfigError, ModelConfig
+from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.vocabulary import Vocabulary
@@ -31,6 +29,7 @@ from exadec.reading.folder import Folder, refuse_links
 from exadec.settings import check_names
 from exadec.strict_yaml import Overrides, list_overrides, require_choice
 from exadec.training.events import CURVES, Evaluated, Line, parse_lines
+from exadec.training.weights import hash_tensors, require_finite, restore_model, write_tensors
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -66,15 +65,24 @@ class Run:
     vocabulary: Vocabulary
     segmenter: Segmenter
 
+    @property
+    def files(self) -> Folder:
+        return Folder(self.folder, _REMEDY)
+
     def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
         """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
         place = pick_device(device)
+        tensors = self.read_weights(name)
+        with self.files.checking(name):
+            model = restore_model(self.config.model, len(self.vocabulary), tensors)
+        return model.eval().to(place)
+
+    def read_weights(self, name: str = BEST) -> dict[str, torch.Tensor]:
+        """The tensors of a checkpoint, by name; those of the model begin with `model.`."""
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
-        model = self._build_model(tensors, name)
-        model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
-        return model.eval().to(place)
+        return tensors
 
     def copy_weights(self, model: Seq2seq, vocabulary: Vocabulary) -> None:
         """Put the best weights into another model of the same shapes and vocabulary (`training.start_from`)."""
@@ -89,17 +97,6 @@ class Run:
                     f"there and {here} here."
                 )
         model.load_state_dict(weights)
-
-    def _build_model(self, tensors: Mapping[str, torch.Tensor], name: str) -> Seq2seq:
-        """A model that these tensors fit. Frozen word vectors are among them, so their file is not needed."""
-        config, size = self.config.model, len(self.vocabulary)
-        # The settings of a damaged run may ask for any size. Do not fill the memory to find out.
-        if fewest_weights(config, size) > sum(tensor.numel() for tensor in tensors.values()):
-            raise _damaged(self.folder / name, "it has fewer weights than the model")
-        placeholder = torch.zeros(size, config.embedding) if config.freeze_embeddings else None
-        model = Seq2seq(config, size, pretrained=placeholder)
-        refuse_other_weights(self.folder / name, tensors, model)
-        return model
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""
@@ -228,32 +225,13 @@ def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: d
     """Write one safetensors file, atomically: weights, other tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
     tensors = {key: value.cpu() for key, value in (tensors | extra).items()}
+    metadata = {"notes": json.dumps({**notes, "sha256": hash_tensors(tensors)})}
     with replacing(path) as draft:
         try:
-            save_file(tensors, draft, metadata={"notes": json.dumps({**notes, "sha256": _hash_tensors(tensors)})})
-        except SafetensorError as error:  # such as a full disk
-            raise OSError(f"{path}: could not be written: {error}") from None
-
-
-def fewest_weights(config: ModelConfig, vocabulary: int) -> int:
-    """No model with these settings has fewer weights: only large square matrices are counted."""
-    count = vocabulary * config.embedding + 8 * config.encoder_layers * config.hidden**2
-    if config.reads_exemplars:
-        count += 8 * config.exemplar_hidden**2
-    return count + (config.coefficient_rank * config.hidden if config.adaptive else 0)
-
-
-def refuse_other_weights(path: Path, tensors: Mapping[str, torch.Tensor], model: Seq2seq) -> None:
-    """Refuse weights that have other names, shapes or types than the model's."""
-    expected = {f"model.{key}": value for key, value in model.state_dict().items()}
-    weights = {name for name in tensors if name.startswith("model.")}
-    if weights != expected.keys():
-        raise _damaged(path, f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
-    for name, tensor in expected.items():
-        if tensors[name].shape != tensor.shape:
-            raise _damaged(path, f"{name!r} has another shape than the model's")
-        if tensors[name].dtype != tensor.dtype:
-            raise _damaged(path, "its weights are of another type than the model's")
+            with draft.open("wb") as file:
+                write_tensors(file, tensors, metadata)
+        except OSError as error:  # such as a full disk
+            raise OSError(f"{path}: could not be written: {error.strerror or error}.") from None
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -261,10 +239,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]
     with _opened(path) as file:
         notes = _notes(file, path)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if "sha256" in notes and notes["sha256"] != _hash_tensors(tensors):  # earlier versions wrote none
+    if "sha256" in notes and notes["sha256"] != hash_tensors(tensors):  # earlier versions wrote none
         raise _damaged(path, "it is not what was written")
-    if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("model.")):
-        raise _damaged(path, "some weights are not finite")
+    with Folder(path.parent, _REMEDY).checking(path.name):
+        require_finite(tensors)
     return tensors, notes
 
 
@@ -293,15 +271,6 @@ def _notes(file: safe_open, path: Path) -> dict[str, Any]:
         raise _damaged(path, "it has no notes of exadec's")
     found: dict[str, Any] = notes
     return found
-
-
-def _hash_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 of all names and values."""
-    hashed = hashlib.sha256()
-    for name in sorted(tensors):
-        hashed.update(f"{name}\n".encode())
-        hashed.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return hashed.hexdigest()
 
 
 def _damaged(path: Path, why: str) -> InputError:
