@@ -63,8 +63,9 @@ def before_any_verb(
 
 
 def _with_options(message: str) -> str:
-    """The library speaks of its arguments: `force=True` is --force here."""
-    return re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    """The library speaks of its arguments: `force=True` is --force here, and `corpus=FOLDER` is --corpus FOLDER."""
+    message = re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    return re.sub(r"`(\w+)=([A-Z]+)`", r"--\1 \2", message)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from exadec.cli.console import DeviceName, RunFolder, SearchOverrides, messages, say
+from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
 from exadec.reading.lines import bounded_lines, decode_lines, read_lines
@@ -41,6 +41,7 @@ def generate(
         bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
     ] = False,
     device: DeviceName = None,
+    corpus: CorpusFolder = None,
     set_: SearchOverrides = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
@@ -53,11 +54,11 @@ def generate(
     if split is not None:
         if exemplar is not None or group is not None:
             raise InputError("--split writes with the exemplars of the corpus; leave out --exemplar and --group.")
-        _generate_split(run, split, set_ or [], device)
+        _generate_split(run, split, set_ or [], device, corpus)
         return
     from exadec.api import load
 
-    writer = load(run, set_ or [], device)
+    writer = load(run, set_ or [], device, corpus)
     if exemplar is not None and group is not None and not writer.run.config.corpus.group_in_source:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     if not 1 <= n_best <= writer.run.config.search.beam_size:
@@ -98,6 +99,7 @@ def swap(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="With --study: write a page, a figure, numbers and texts.")
     ] = None,
+    corpus: CorpusFolder = None,
     set_: SearchOverrides = None,
 ) -> None:
     """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first.
@@ -116,7 +118,7 @@ def swap(
     if study is not None:
         if source is not None or exemplar:
             raise InputError("--study draws sources and exemplars from the corpus; leave out --source and --exemplar.")
-        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [])
+        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [], corpus)
         return
     if source is None:
         raise InputError("say what to write: --source TEXT for one swap, or --study N to count over many.")
@@ -124,7 +126,7 @@ def swap(
         raise InputError(
             "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
         )
-    writer = load(run, set_ or [])
+    writer = load(run, set_ or [], corpus=corpus)
     if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
@@ -138,6 +140,7 @@ def _study(
     exemplars: Path | None,
     out: Path | None,
     overrides: list[str],
+    corpus: Path | None,
 ) -> None:
     from exadec.api import load
     from exadec.views.swap_study import study_swaps
@@ -147,7 +150,7 @@ def _study(
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)
     texts = [] if exemplars is None else _read_exemplars(exemplars)
-    writer = load(run, overrides)
+    writer = load(run, overrides, corpus=corpus)
     weights = weights or [writer.run.config.search.guidance]
     with Display(messages) as display:
         found = study_swaps(writer, count, weights, seed, display.report, texts)
@@ -159,6 +162,7 @@ def _study(
         command = ["exadec", "swap", run, "--study", count, "--seed", seed, "--out", out, *given]
         command += [] if guidance is None else ["--guidance", guidance]
         command += [] if exemplars is None else ["--exemplars", exemplars]
+        command += [] if corpus is None else ["--corpus", corpus]
         say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
 
 
@@ -179,13 +183,13 @@ def _read_weights(given: str) -> list[float]:
     return sorted(weights)
 
 
-def _generate_split(run: Path, split: str, overrides: list[str], device: str | None) -> None:
+def _generate_split(run: Path, split: str, overrides: list[str], device: str | None, corpus: Path | None) -> None:
     from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, display.report, device)
+        outputs = evaluate(run, split, overrides, display.report, device, corpus)
     for output in outputs:
         print(output.text)
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")

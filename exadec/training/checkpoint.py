@@ -4,6 +4,7 @@ In: a model and the state of training. Out: files to load the model from, and to
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,10 @@ from safetensors import SafetensorError, safe_open
 from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
+from exadec.corpus.stage import MANIFEST, read_manifest
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
+from exadec.exemplars.retriever import Retriever
 from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.cells import CELLS
@@ -41,6 +44,8 @@ _FOR_NEW_TEXT = re.compile("index-(words|pieces)-(raw|binary|tfidf)|terms-(words
 OUTPUTS = ".outputs.jsonl"
 """How the names of files with a run's outputs end, after the split."""
 _REMEDY = "copy the run again, or train it again"
+_WHERE_ELSE = "say where it is with `corpus=FOLDER`, or prepare it again"
+"""The remedy for a corpus that is not found. The command line has an option of this name."""
 _SHAPE: dict[str, Any] = dict.fromkeys(("corpus_folder", "corpus", "vocabulary", "exemplars"), str)
 _NOTES = {
     "vocabulary": str,
@@ -60,10 +65,12 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version; the groups
-    of the training records, if the model is told the group."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, the way to the corpus, torch's version; the
+    groups of the training records, if the model is told the group."""
     vocabulary: Vocabulary
     segmenter: Segmenter
+    corpus_folder: Path | None = None
+    """Where the user says that the corpus is; None for where the run says."""
 
     @property
     def files(self) -> Folder:
@@ -83,6 +90,14 @@ class Run:
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         return tensors
+
+    def open_retriever(self) -> Retriever:
+        """What finds exemplars for new text among the training targets."""
+        corpus, home = open_corpus(self), self.folder.resolve()
+        # What has to be built is kept beside a corpus that is the run's own. The path in a run that came from somewhere
+        # else may lead to anyone's corpus: then it is kept in the run's folder.
+        is_own = home.parent == corpus.folder.resolve().parent
+        return Retriever.open(corpus, self.config.exemplars, None if is_own else home)
 
     def copy_weights(self, model: Seq2seq, vocabulary: Vocabulary) -> None:
         """Put the best weights into another model of the same shapes and vocabulary (`training.start_from`)."""
@@ -115,7 +130,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
     """Write everything except the weights to a new folder, or in the place of an earlier run."""
     facts = {
         "format": FORMAT,
-        "corpus_folder": str(corpus.folder.resolve()),
+        "corpus_folder": _way_to(corpus.folder, folder),
         "corpus": corpus.hash,
         "vocabulary": corpus.vocabulary.hash(),
         "torch": torch.__version__,
@@ -180,8 +195,11 @@ def delete_run(folder: Path) -> None:
     folder.rmdir()
 
 
-def open_run(folder: Path, overrides: Overrides = ()) -> Run:
-    """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`."""
+def open_run(folder: Path, overrides: Overrides = (), corpus: Path | None = None) -> Run:
+    """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`.
+
+    `corpus` is the folder of the run's corpus, if it is not where the run says.
+    """
     for override in list_overrides(overrides):
         if not override.startswith("search."):
             raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
@@ -203,22 +221,63 @@ def open_run(folder: Path, overrides: Overrides = ()) -> Run:
     vocabulary = Vocabulary.open(files, VOCABULARY)
     if vocabulary.hash() != facts["vocabulary"]:
         raise files.damaged(VOCABULARY, f"it is not the vocabulary of {FACTS}")
-    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary))
+    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary), corpus)
+
+
+def _way_to(corpus: Path, run: Path) -> str:
+    """The path from a run to its corpus: if both are moved together, it stays right.
+
+    It is absolute if they have nothing in common but the root of the file system.
+    """
+    corpus, run = corpus.resolve(), run.resolve()
+    is_near = len(Path(os.path.commonpath([corpus, run])).parts) > 1
+    return os.path.relpath(corpus, run) if is_near else str(corpus)
 
 
 def open_corpus(run: Run) -> Corpus:
-    """The corpus a run was trained on; an error if it has changed since."""
-    folder = Path(run.facts["corpus_folder"])
-    if not folder.is_dir():
-        raise InputError(f"{folder}: the corpus of run {run.folder} is no longer there; prepare it again.")
+    """The corpus a run was trained on; an error if it has changed since, or is not found."""
+    folder = _find_corpus(run)
     corpus = Corpus(folder)
+    if corpus.hash != run.facts["corpus"]:
+        if run.corpus_folder is not None:
+            raise InputError(f"{folder}: not the corpus that run {run.folder} was trained on; name that one instead.")
+        raise InputError(
+            f"{folder}: the corpus has changed since run {run.folder} was trained; if the run's own is elsewhere, "
+            f"{_WHERE_ELSE}."
+        )
     if corpus.vocabulary.hash() != run.facts["vocabulary"]:
         raise InputError(f"{folder}: the corpus's vocabulary is not the one that run {run.folder} was trained with.")
-    if corpus.hash != run.facts["corpus"]:
-        raise InputError(f"{folder}: the corpus has changed since run {run.folder} was trained.")
     if run.config.corpus.group_in_source and run.facts["groups"] != corpus.trained_groups():
-        raise Folder(run.folder, _REMEDY).damaged(FACTS, "its groups are not those of the corpus")
+        raise run.files.damaged(FACTS, "its groups are not those of the corpus")
     return corpus
+
+
+def _find_corpus(run: Run) -> Path:
+    """The folder that holds the run's corpus; or the last place to look, if what is there is not the run's corpus."""
+    places = [run.corpus_folder] if run.corpus_folder is not None else _corpus_places(run)
+    found = [place for place in places if (place / MANIFEST).is_file()]
+    if not found:
+        if run.corpus_folder is not None:
+            raise InputError(f"{run.corpus_folder}: not a prepared corpus (there is no {MANIFEST}).")
+        looked = " nor in ".join(map(str, places))
+        raise InputError(f"{run.folder}: the corpus of this run is not in {looked}; {_WHERE_ELSE}.")
+    return next((place for place in found if _key_of(place) == run.facts["corpus"]), found[-1])
+
+
+def _corpus_places(run: Run) -> list[Path]:
+    """Beside the run, then where the run says. Runs of earlier versions have an absolute path, which is where they were
+    made: if they were moved or copied together with their corpus, it is still beside them."""
+    home, named = run.folder.resolve(), run.facts["corpus_folder"]
+    places = [home.parent / Path(named).name, home / named]  # an absolute path stays what it is
+    return list(dict.fromkeys(Path(os.path.normpath(place)) for place in places))
+
+
+def _key_of(folder: Path) -> str | None:
+    try:
+        key: str = read_manifest(folder)["key"]
+    except InputError:
+        return None
+    return key
 
 
 def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:

@@ -165,18 +165,19 @@ def evaluate(
     overrides: Overrides = (),
     report: Report = silent,
     device: str | None = None,
+    corpus: Path | str | None = None,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
     `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
-    is one.
+    is one. `corpus` is the folder of the run's corpus, if it is not where the run says.
     """
-    run = open_run(Path(folder), overrides)
-    corpus = open_corpus(run)
-    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
-    with keeping(corpus, exemplars):
+    run = open_run(Path(folder), overrides, None if corpus is None else Path(corpus))
+    records = open_corpus(run)
+    exemplars = open_trained_exemplars(records, run.config.exemplars, run.facts["exemplars"])
+    with keeping(records, exemplars):
         model = run.load_model(device=device)
-        outputs = decode_split(model, corpus, exemplars, split, run.config.search, report=report)
+        outputs = decode_split(model, records, exemplars, split, run.config.search, report=report)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 

@@ -19,7 +19,7 @@ from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure_all
 from exadec.textmetrics.metrics import choose_for_report, score_all
-from exadec.training.checkpoint import Run, open_run
+from exadec.training.checkpoint import Run, open_corpus, open_run
 from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
 from exadec.views.fitting import Fitting
 from exadec.views.manner import Column, Written, column_to_json, compare_manner
@@ -117,14 +117,17 @@ class Results:
         }
 
 
-def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
+def compare_runs(folders: Sequence[Path | str], split: str = "test", corpus: Path | str | None = None) -> Results:
     """Score the outputs of runs on one split; an error if the runs have different instances.
 
     `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
+    `corpus` is the folder of the runs' corpus, if it is not where they say.
     """
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
-    runs = [open_run(Path(folder)) for folder in folders]
+    runs = [open_run(Path(folder), corpus=None if corpus is None else Path(corpus)) for folder in folders]
+    for run in runs if corpus is not None else ():
+        open_corpus(run)  # a report is made without a corpus, too; but one that was named must be the runs' own
     runs.sort(key=lambda run: run.config.model.variant != "seq2seq")  # stable: a plain model is the baseline
     outputs = [_read_split(run, split) for run in runs]
     for run, others in zip(runs[1:], outputs[1:], strict=True):
