@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import torch
 
+from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce
@@ -25,7 +26,7 @@ from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
-from exadec.training.checkpoint import Run, open_run
+from exadec.training.checkpoint import Run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
 
@@ -312,12 +313,13 @@ class Writer:
 def load(
     folder: Path | str, overrides: Overrides = (), device: str | None = None, corpus: Path | str | None = None
 ) -> Writer:
-    """Open a run for writing. `overrides` change search settings: `{"search.beam_size": 1}` is greedy search.
+    """Open a run folder, or a file that `export` wrote, for writing.
 
-    `device` is cpu, cuda or cuda:N; by default a GPU if there is one. `corpus` is the folder of the run's corpus, if it
-    is not where the run says; exemplars are retrieved from it.
+    `overrides` change search settings: `{"search.beam_size": 1}` is greedy search. `device` is cpu, cuda or cuda:N; by
+    default a GPU if there is one. `corpus` is the folder of the run's corpus, if it is not where the run says;
+    exemplars are retrieved from it.
     """
-    run = open_run(Path(folder), overrides, None if corpus is None else Path(corpus))
+    run = open_folder_or_bundle(Path(folder), overrides, None if corpus is None else Path(corpus))
     return Writer(run, run.load_model(device=device))
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 messages = Console(stderr=True)
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, or a name that `config list` shows.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or a file of `export`.")]
 CorpusFolder = Annotated[
     Path | None,
     typer.Option("--corpus", metavar="FOLDER", help="The run's corpus, if it is not where the run says."),

@@ -6,7 +6,7 @@ In: a model and the state of training. Out: files to load the model from, and to
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes
 from exadec.reading.folder import Folder, refuse_links
 from exadec.settings import check_names
-from exadec.strict_yaml import Overrides, list_overrides, require_choice
+from exadec.strict_yaml import LONGEST, Overrides, list_overrides, require_choice
 from exadec.training.events import CURVES, Evaluated, Line, parse_lines
 from exadec.training.weights import hash_tensors, require_finite, restore_model, write_tensors
 
@@ -46,7 +46,7 @@ OUTPUTS = ".outputs.jsonl"
 _REMEDY = "copy the run again, or train it again"
 _WHERE_ELSE = "say where it is with `corpus=FOLDER`, or prepare it again"
 """The remedy for a corpus that is not found. The command line has an option of this name."""
-_SHAPE: dict[str, Any] = dict.fromkeys(("corpus_folder", "corpus", "vocabulary", "exemplars"), str)
+_SHAPE: dict[str, Any] = dict.fromkeys(("corpus", "vocabulary", "exemplars"), str)
 _NOTES = {
     "vocabulary": str,
     "position": {
@@ -90,6 +90,16 @@ class Run:
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         return tensors
+
+    def corpus_places(self) -> list[Path]:
+        """Where the corpus may be: beside the run, then where the run says.
+
+        Runs of earlier versions have an absolute path, which is where they were made: if they were moved or copied
+        together with their corpus, it is still beside them.
+        """
+        home, named = self.folder.resolve(), self.facts["corpus_folder"]
+        places = [home.parent / Path(named).name, home / named]  # an absolute path stays what it is
+        return list(dict.fromkeys(Path(os.path.normpath(place)) for place in places))
 
     def open_retriever(self) -> Retriever:
         """What finds exemplars for new text among the training targets."""
@@ -200,28 +210,38 @@ def open_run(folder: Path, overrides: Overrides = (), corpus: Path | None = None
 
     `corpus` is the folder of the run's corpus, if it is not where the run says.
     """
-    for override in list_overrides(overrides):
-        if not override.startswith("search."):
-            raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
+    if folder.is_file():
+        raise InputError(f"{folder}: a file, not a run folder; what `exadec export` wrote can only write new text.")
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
     refuse_links(folder)
-    files = Folder(folder, _REMEDY)
+    return Run(folder, *read_parts(Folder(folder, _REMEDY), {"corpus_folder": str}, overrides), corpus)
+
+
+def read_parts(
+    files: Folder, shape: Mapping[str, Any], overrides: Overrides
+) -> tuple[Config, dict[str, Any], Vocabulary, Segmenter]:
+    """What is read of a run before its weights. `shape` says what its facts hold besides those of every run."""
+    for override in list_overrides(overrides):
+        if not override.startswith("search."):
+            raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
     if files.read_json(FACTS, {}).get("format", FORMAT) != FORMAT:
-        raise InputError(f"{folder}: a run of another format than {FORMAT}; open it with the version that made it.")
+        raise InputError(f"{files.path}: a run of another format than {FORMAT}; open it with the version that made it.")
+    text = files.read_text(CONFIG, LONGEST)
     try:
-        config = Config.load(folder / CONFIG)
+        config = Config.parse(text, CONFIG)
         check_names(config)
         require_choice(config.model.cell, CELLS, "model.cell")
     except ConfigError as error:
         raise files.damaged(CONFIG, str(error).removesuffix(".")) from None
-    config = Config.load(folder / CONFIG, overrides) if overrides else config
-    facts = files.read_json(FACTS, _SHAPE | ({"groups": [str]} if config.corpus.group_in_source else {}))
+    config = Config.parse(text, CONFIG, overrides) if overrides else config
+    groups = {"groups": [str]} if config.corpus.group_in_source else {}
+    facts = files.read_json(FACTS, {**_SHAPE, **shape, **groups})
     vocabulary = Vocabulary.open(files, VOCABULARY)
     if vocabulary.hash() != facts["vocabulary"]:
         raise files.damaged(VOCABULARY, f"it is not the vocabulary of {FACTS}")
-    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary), corpus)
+    return config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary)
 
 
 def _way_to(corpus: Path, run: Path) -> str:
@@ -254,22 +274,14 @@ def open_corpus(run: Run) -> Corpus:
 
 def _find_corpus(run: Run) -> Path:
     """The folder that holds the run's corpus; or the last place to look, if what is there is not the run's corpus."""
-    places = [run.corpus_folder] if run.corpus_folder is not None else _corpus_places(run)
+    places = [run.corpus_folder] if run.corpus_folder is not None else run.corpus_places()
     found = [place for place in places if (place / MANIFEST).is_file()]
     if not found:
         if run.corpus_folder is not None:
             raise InputError(f"{run.corpus_folder}: not a prepared corpus (there is no {MANIFEST}).")
-        looked = " nor in ".join(map(str, places))
-        raise InputError(f"{run.folder}: the corpus of this run is not in {looked}; {_WHERE_ELSE}.")
+        looked = f"is not in {' nor in '.join(map(str, places))}" if places else "is not part of this file"
+        raise InputError(f"{run.folder}: the corpus of this run {looked}; {_WHERE_ELSE}.")
     return next((place for place in found if _key_of(place) == run.facts["corpus"]), found[-1])
-
-
-def _corpus_places(run: Run) -> list[Path]:
-    """Beside the run, then where the run says. Runs of earlier versions have an absolute path, which is where they were
-    made: if they were moved or copied together with their corpus, it is still beside them."""
-    home, named = run.folder.resolve(), run.facts["corpus_folder"]
-    places = [home.parent / Path(named).name, home / named]  # an absolute path stays what it is
-    return list(dict.fromkeys(Path(os.path.normpath(place)) for place in places))
 
 
 def _key_of(folder: Path) -> str | None:

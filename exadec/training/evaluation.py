@@ -27,8 +27,8 @@ from exadec.reading.folder import refuse_links
 from exadec.reading.lines import read_lines
 from exadec.search.generate import generate_split
 from exadec.strict_yaml import Overrides
-from exadec.textmetrics import Score, mean_score
-from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics import Measured, Score, mean_score, measure_all
+from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
 
 _SAMPLE_SEED = 2019
@@ -127,6 +127,20 @@ def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score
         sources=[output.source for output in outputs],
         exemplars=[output.exemplar for output in outputs],
     )
+
+
+def measure_outputs(
+    outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None
+) -> dict[str, Measured]:
+    """The scores that a report shows, with their intervals. `trained_for`: the `training.metric` of each run."""
+    texts = [output.text for output in outputs]
+    references = [output.references for output in outputs]
+    tables = [output.table for output in outputs if output.table is not None]
+    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
+    scores = score_all(names, texts, references, tables)
+    if styles is not None:
+        scores.append(score_style(outputs, styles))
+    return {measured.score.name: measured for measured in measure_all(scores)}
 
 
 @torch.no_grad()

@@ -17,10 +17,9 @@ from rich.text import Text
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
-from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure_all
-from exadec.textmetrics.metrics import choose_for_report, score_all
+from exadec.textmetrics import Comparison, MeanScore, Measured, compare
 from exadec.training.checkpoint import Run, open_corpus, open_run
-from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
+from exadec.training.evaluation import Output, measure_outputs, outputs_path, read_outputs
 from exadec.views.fitting import Fitting
 from exadec.views.manner import Column, Written, column_to_json, compare_manner
 
@@ -136,7 +135,7 @@ def compare_runs(folders: Sequence[Path | str], split: str = "test", corpus: Pat
     trained_for = [run.config.training.metric for run in runs]
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = _measure(texts, trained_for, styles)
+        measures = measure_outputs(texts, trained_for, styles)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
@@ -205,17 +204,6 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
                 f"{other.folder}: output {number} is of instance {another.uid!r}, but in {run.folder} of {one.uid!r} "
                 "or with other references; only runs on the same instances can be compared."
             )
-
-
-def _measure(outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None) -> dict[str, Measured]:
-    texts = [output.text for output in outputs]
-    references = [output.references for output in outputs]
-    tables = [output.table for output in outputs if output.table is not None]
-    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
-    scores = score_all(names, texts, references, tables)
-    if styles is not None:
-        scores.append(score_style(outputs, styles))
-    return {measured.score.name: measured for measured in measure_all(scores)}
 
 
 def _system_to_json(system: System) -> dict[str, Any]:
