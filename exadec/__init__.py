@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from exadec.api import Generation, Writer, load, train
+    from exadec.bundle.packing import export
     from exadec.config import Config
     from exadec.corpus.prepare import prepare
     from exadec.corpus.record import Record
@@ -24,6 +25,7 @@ __all__ = [
     "Writer",
     "compare_runs",
     "evaluate",
+    "export",
     "load",
     "prepare",
     "retrieve",
@@ -39,6 +41,7 @@ _HOMES = {
     "Writer": "exadec.api",
     "compare_runs": "exadec.views.results",
     "evaluate": "exadec.training.evaluation",
+    "export": "exadec.bundle.packing",
     "load": "exadec.api",
     "prepare": "exadec.corpus.prepare",
     "retrieve": "exadec.exemplars.retrieve",

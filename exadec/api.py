@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 import torch
 
+from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import Config, SearchConfig
-from exadec.corpus.prepare import Corpus, Sequences
+from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError
-from exadec.exemplars.retriever import Found, Retriever
+from exadec.exemplars.retriever import Found, Retriever, TrainingRecords
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
 from exadec.request import Request
@@ -25,7 +26,7 @@ from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
-from exadec.training.checkpoint import Run, open_corpus, open_run
+from exadec.training.checkpoint import Run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
 
@@ -127,16 +128,12 @@ class Writer:
         return [(self._found_text(one), one.similarity) for one in found]
 
     @cached_property
-    def _corpus(self) -> Corpus:
-        return open_corpus(self.run)
-
-    @cached_property
     def _retriever(self) -> Retriever:
-        corpus, home = self._corpus, self.run.folder.resolve()
-        # What has to be built is kept beside a corpus that is the run's own. The path in a run that came from somewhere
-        # else may lead to anyone's corpus: then it is kept in the run's folder.
-        is_own = home.parent == corpus.folder.resolve().parent
-        return Retriever(corpus, self.run.config.exemplars, None if is_own else home)
+        return self.run.open_retriever()
+
+    @property
+    def _corpus(self) -> TrainingRecords:
+        return self._retriever.corpus
 
     @cached_property
     def _training_targets(self) -> Sequences:
@@ -365,12 +362,16 @@ def _or_error(read: Callable[..., One], *arguments: Any) -> One | InputError:
         return error
 
 
-def load(folder: Path | str, overrides: Overrides = (), device: str | None = None) -> Writer:
-    """Open a run for writing. `overrides` change search settings: `{"search.beam_size": 1}` is greedy search.
+def load(
+    folder: Path | str, overrides: Overrides = (), device: str | None = None, corpus: Path | str | None = None
+) -> Writer:
+    """Open a run folder, or a file that `export` wrote, for writing.
 
-    `device` is cpu, cuda or cuda:N; by default a GPU if there is one.
+    `overrides` change search settings: `{"search.beam_size": 1}` is greedy search. `device` is cpu, cuda or cuda:N; by
+    default a GPU if there is one. `corpus` is the folder of the run's corpus, if it is not where the run says;
+    exemplars are retrieved from it.
     """
-    run = open_run(Path(folder), overrides)
+    run = open_folder_or_bundle(Path(folder), overrides, None if corpus is None else Path(corpus))
     return Writer(run, run.load_model(device=device))
 
 

@@ -16,6 +16,7 @@ from exadec.strict_yaml import (
     build,
     list_keys,
     list_overrides,
+    parse_yaml,
     read_yaml,
     require,
     require_between,
@@ -429,7 +430,15 @@ class Config:
         A key of the file wins over the file's own preset. A preset among the overrides wins over the file, but not
         over other overrides.
         """
-        values = read_yaml(Path(path))
+        return Config._settle(read_yaml(Path(path)), overrides, variant)
+
+    @staticmethod
+    def parse(text: str, where: str, overrides: Overrides = ()) -> "Config":
+        """`load` for the text of a YAML file. `where` names it in errors."""
+        return Config._settle(parse_yaml(text, where), overrides)
+
+    @staticmethod
+    def _settle(values: dict[str, Any], overrides: Overrides, variant: str | None = None) -> "Config":
         for override in sorted(list_overrides(overrides), key=lambda text: not text.startswith("preset=")):
             apply_override(values, override)
             if override.startswith("preset="):

@@ -25,7 +25,7 @@ Overrides = Sequence[str] | Mapping[str, Any]
 """Values to change: `section.key=value`, as on a command line, or `{"section.key": value}`."""
 
 
-_LONGEST = 1 << 18
+LONGEST = 1 << 18
 """Bytes of the longest file of settings. It takes a second to parse."""
 _DEEPEST = 16
 """Levels of nesting"""
@@ -63,13 +63,20 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(path: Path) -> dict[str, Any]:
     """The sections of a YAML file."""
     try:
-        values = _parse(read_text(path, _LONGEST))
-    except ConfigError as error:
-        raise ConfigError(f"{path}: not YAML ({error}).") from None
+        text = read_text(path, LONGEST)
     except InputError as error:
         raise ConfigError(str(error)) from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, where: str) -> dict[str, Any]:
+    """The sections in the text of a YAML file. `where` names it in errors."""
+    try:
+        values = _parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: not YAML ({error}).") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected sections such as `model:`, but found none.")
+        raise ConfigError(f"{where}: expected sections such as `model:`, but found none.")
     return values
 
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -68,17 +69,24 @@ def test_nothing_is_written_through_a_link_in_a_run(workshop: Workshop, name: st
     assert precious.read_text("utf-8") == "mine"
 
 
-def test_a_run_from_elsewhere_writes_nothing_beside_a_corpus(workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["absolute", "relative", "named"])
+def test_a_run_from_elsewhere_writes_nothing_beside_a_corpus(workshop: Workshop, tmp_path: Path, how: str) -> None:
+    """Whether the run itself leads there, or the user named the corpus."""
     workshop.renew()
     theirs, run = workshop.project / "work", tmp_path / "run"
     shutil.move(theirs / "run", run)
+    way = theirs / "corpus" if how == "absolute" else os.path.relpath(theirs / "corpus", run)
+    if how != "named":
+        facts = json.loads((run / "run.json").read_text("utf-8"))
+        (run / "run.json").write_text(json.dumps({**facts, "corpus_folder": str(way)}), "utf-8")
+    corpus = theirs / "corpus" if how == "named" else None
     for name in ("index-words-raw", "terms-words-source"):
         shutil.rmtree(theirs / name)
     before = sorted(path.name for path in theirs.iterdir())
-    first = load(run).write("house1 n3 k5")
+    first = load(run, corpus=corpus).write("house1 n3 k5")
     assert sorted(path.name for path in theirs.iterdir()) == before
     assert {"index-words-raw", "terms-words-source"} <= {path.name for path in run.iterdir()}
-    again = load(run).write("house1 n3 k5")
+    again = load(run, corpus=corpus).write("house1 n3 k5")
     assert (again.text, again.exemplar) == (first.text, first.exemplar)
     assert first.exemplar is not None
 

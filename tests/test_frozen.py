@@ -1,6 +1,7 @@
-"""What earlier versions wrote can still be read: a corpus, exemplars, an index and a run of each format.
+"""What earlier versions wrote can still be read: a corpus, exemplars, an index, a run and a bundle of each format.
 
-`tests/frozen/format1.tar.xz` was made once, from the toy task. It is never made again: a new format gets its own file.
+`tests/frozen/format1.tar.xz` was made once, from the toy task, and `format1.exadec` once from the run in it, with
+exemplars. They are never made again: a new format gets its own file.
 """
 
 import json
@@ -17,6 +18,7 @@ from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.training.checkpoint import open_corpus, open_run
 
 FROZEN = Path(__file__).parent / "frozen"
+BUNDLES = sorted(FROZEN.glob("*.exadec"))
 
 
 @pytest.fixture(params=sorted(path.name for path in FROZEN.glob("*.tar.xz")))
@@ -48,6 +50,16 @@ def test_run_writes_what_it_wrote(opened: Path) -> None:
     generation = load(opened / "run").write("house3 house3 house3 n3 k5")
     assert (generation.exemplar, generation.text) == ("up n3 k11", "up n5")
     assert generation.score == pytest.approx(-2.0424, abs=1e-3)
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.name)
+def test_bundle_writes_what_it_wrote(path: Path) -> None:
+    writer = load(path)
+    writer.run.files.verify()
+    generation = writer.write("house3 house3 house3 n3 k5")
+    assert (generation.exemplar, generation.text) == ("up n3 k11", "up n5")
+    assert generation.score == pytest.approx(-2.0424, abs=1e-3)
+    assert writer.write("house3 n3 k5", "down k1 n1").exemplar == "down k1 n1"
 
 
 def test_run_of_a_later_format_is_refused(opened: Path) -> None:

@@ -18,6 +18,7 @@ from exadec.cli.configs import configs
 from exadec.cli.console import MessageHandler, messages, say
 from exadec.cli.data import inspect, prepare, retrieve
 from exadec.cli.experiment import experiment
+from exadec.cli.exporting import export
 from exadec.cli.runs import demo, train
 from exadec.cli.scoring import ScoreCommand, report, score
 from exadec.cli.writing import generate, swap
@@ -41,6 +42,7 @@ for verb in (
     inspect,
     report,
     swap,
+    export,
     experiment,
 ):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)
@@ -63,8 +65,9 @@ def before_any_verb(
 
 
 def _with_options(message: str) -> str:
-    """The library speaks of its arguments: `force=True` is --force here."""
-    return re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    """The library speaks of its arguments: `force=True` is --force here, and `corpus=FOLDER` is --corpus FOLDER."""
+    message = re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    return re.sub(r"`(\w+)=([A-Z]+)`", r"--\1 \2", message)
 
 
 def main() -> None:

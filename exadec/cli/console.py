@@ -13,7 +13,11 @@ from rich.console import Console
 messages = Console(stderr=True)
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, or a name that `config list` shows.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or a file of `export`.")]
+CorpusFolder = Annotated[
+    Path | None,
+    typer.Option("--corpus", metavar="FOLDER", help="The run's corpus, if it is not where the run says."),
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
 ]

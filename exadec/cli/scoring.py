@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
-from exadec.cli.console import say
+from exadec.cli.console import CorpusFolder, say
 from exadec.cli.score_files import check_aligned, read_exemplars, read_references, read_sources, read_texts
 from exadec.corpus.record import Table
 from exadec.errors import InputError
@@ -198,6 +198,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with outputs of the same split.")],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
+    corpus: CorpusFolder = None,
 ) -> None:
     """Compare runs: tables with intervals, and an HTML page with curves, manner, examples and the map of λ."""
     from exadec.views.manner import render_measures
@@ -206,7 +207,7 @@ def report(
 
     if out.is_dir():
         raise InputError(f"{out}: this is a folder; --out names the HTML file, such as {out / 'report.html'}.")
-    results = compare_runs(runs, split)
+    results = compare_runs(runs, split, corpus)
     Console().print(render_table(results))
     if results.manner:
         Console().print("", render_measures(results.manner), sep="\n")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from rich.console import Console
 
-from exadec.cli.console import DeviceName, RunFolder, SearchOverrides, messages, say
+from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
@@ -56,6 +56,7 @@ def generate(
         bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
     ] = False,
     device: DeviceName = None,
+    corpus: CorpusFolder = None,
     set_: SearchOverrides = None,
 ) -> None:
     """Write one text for each line of stdin, or for a split of the corpus.
@@ -69,22 +70,22 @@ def generate(
     New text gets its exemplar by the policy the run was trained with.
     The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
-    from exadec.training.checkpoint import open_run
+    from exadec.bundle.packed import open_folder_or_bundle
 
     overrides = set_ or []
-    config = open_run(run, overrides).config
+    config = open_folder_or_bundle(run, overrides).config
     if not 1 <= n_best <= config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
     if split is not None:
         if exemplar is not None or group is not None or records:
             raise InputError("--split writes for the corpus; leave out --exemplar, --group and --records.")
-        _generate_split(run, split, n_best, as_json, overrides, device)
+        _generate_split(run, split, n_best, as_json, overrides, device, corpus)
         return
     if exemplar is not None and group is not None and not config.corpus.group_in_source:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     from exadec.api import load
 
-    writer = load(run, overrides, device)
+    writer = load(run, overrides, device, corpus)
     writer.refuse(exemplar, group)
     _generate_lines(writer, _requests(exemplar, group, records, 4 * config.search.batch_size), n_best, as_json)
 
@@ -163,6 +164,7 @@ def swap(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="With --study: write a page, a figure, numbers and texts.")
     ] = None,
+    corpus: CorpusFolder = None,
     set_: SearchOverrides = None,
 ) -> None:
     """Say the same thing in the manner of several exemplars (Figure 3 of the paper); the retrieved one comes first.
@@ -181,7 +183,7 @@ def swap(
     if study is not None:
         if source is not None or exemplar:
             raise InputError("--study draws sources and exemplars from the corpus; leave out --source and --exemplar.")
-        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [])
+        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [], corpus)
         return
     if source is None:
         raise InputError("say what to write: --source TEXT for one swap, or --study N to count over many.")
@@ -189,7 +191,7 @@ def swap(
         raise InputError(
             "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
         )
-    writer = load(run, set_ or [])
+    writer = load(run, set_ or [], corpus=corpus)
     if not writer.run.config.model.reads_exemplars:
         raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
@@ -203,6 +205,7 @@ def _study(
     exemplars: Path | None,
     out: Path | None,
     overrides: list[str],
+    corpus: Path | None,
 ) -> None:
     from exadec.api import load
     from exadec.views.swap_study import study_swaps
@@ -212,7 +215,7 @@ def _study(
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)
     texts = [] if exemplars is None else _read_exemplars(exemplars)
-    writer = load(run, overrides)
+    writer = load(run, overrides, corpus=corpus)
     weights = weights or [writer.run.config.search.guidance]
     with Display(messages) as display:
         found = study_swaps(writer, count, weights, seed, display.report, texts)
@@ -224,6 +227,7 @@ def _study(
         command = ["exadec", "swap", run, "--study", count, "--seed", seed, "--out", out, *given]
         command += [] if guidance is None else ["--guidance", guidance]
         command += [] if exemplars is None else ["--exemplars", exemplars]
+        command += [] if corpus is None else ["--corpus", corpus]
         say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
 
 
@@ -245,14 +249,14 @@ def _read_weights(given: str) -> list[float]:
 
 
 def _generate_split(
-    run: Path, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None
+    run: Path, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None, corpus: Path | None
 ) -> None:
     from exadec.training.evaluation import evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
-        outputs = evaluate(run, split, overrides, display.report, device, n_best)
+        outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
     for output in outputs:
         more = {"score": output.score, "exemplar": output.exemplar, "similarity": output.similarity}
         _show(as_json, output.uid, output.text, output.alternatives, more)

@@ -19,6 +19,7 @@ from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.index_files import (
     Split,
+    check_manifest,
     files_of,
     has_leftovers,
     holds_other_files,
@@ -29,7 +30,7 @@ from exadec.exemplars.index_files import (
 )
 from exadec.exemplars.join import Neighbours
 from exadec.exemplars.segments import Segment, State, live_rows, merge_small
-from exadec.reading.folder import refuse_links
+from exadec.reading.folder import Folder, refuse_links
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class BowIndex:
         if manifest["split"] != split_name:
             raise InputError(f"{folder}: this is an index of {manifest['split']}, not of {split_name}.")
         try:
-            state = read_state(folder, manifest, split)
+            state = read_state(files_of(folder, manifest), manifest, split)
         except InputError:
             if read_manifest(folder) == manifest:
                 raise
@@ -108,6 +109,14 @@ class BowIndex:
             with suppress(OSError), _locked(folder, fcntl.LOCK_NB):  # unless somebody writes, or it is read-only
                 sweep(folder)
         return index
+
+    @staticmethod
+    def read(files: Folder, corpus: str, split: Split = terms, split_name: str = "words") -> "BowIndex":
+        """`open` for files that are part of something else. What changes then is in memory only."""
+        manifest = check_manifest(files)
+        if (manifest["corpus"], manifest["split"]) != (corpus, split_name):
+            raise files.damaged(MANIFEST, f"it is not an index of the {split_name} of this corpus")
+        return BowIndex(read_state(replace(files, files=manifest["files"]), manifest, split), corpus, split_name)
 
     def __len__(self) -> int:
         """The number of texts that can be found."""

@@ -52,10 +52,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{folder}: not an index (there is no {MANIFEST}).")
     refuse_links(folder)
-    files = files_of(folder)
+    return check_manifest(files_of(folder))
+
+
+def check_manifest(files: Folder) -> dict[str, Any]:
+    """The manifest among the files of an index."""
     manifest: dict[str, Any] = files.read_json(MANIFEST, dict)
     if manifest.get("format") != FORMAT:
-        raise InputError(f"{folder}: not an index, or of another format than {FORMAT!r}; choose another folder.")
+        raise InputError(f"{files.path}: not an index, or of another format than {FORMAT!r}; choose another folder.")
     key = hash_value({name: value for name, value in manifest.items() if name != "key"})
     if not matches(manifest, _SHAPE) or manifest["key"] != key or not all(map(_FILE.fullmatch, manifest["files"])):
         raise files.damaged(MANIFEST, "it is not what was written")
@@ -69,12 +73,12 @@ def files_of(folder: Path, manifest: dict[str, Any] | None = None) -> Folder:
     return Folder(folder, f"delete {folder} and build the index again", None if manifest is None else manifest["files"])
 
 
-def read_state(folder: Path, manifest: dict[str, Any], split: Split) -> State:
+def read_state(files: Folder, manifest: dict[str, Any], split: Split) -> State:
     """The state that a manifest describes.
 
     The kernels that search it do not check where they read and write. So each number is checked here.
     """
-    files, end = files_of(folder, manifest), manifest["next_id"]
+    end = manifest["next_id"]
     files.verify()
     bag, segments, first = BagOfWords(manifest["weighting"], split), list[Segment](), 0
     bag.unseen_weight = manifest["unseen_weight"]

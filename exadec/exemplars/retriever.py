@@ -7,15 +7,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exadec.config import RANKING, ExemplarConfig
+from exadec.config import RANKING, CorpusConfig, ExemplarConfig
 from exadec.corpus.prepare import Corpus
-from exadec.corpus.sequences import fingerprints
-from exadec.corpus.vocabulary import UNK
+from exadec.corpus.segment import Segmenter
+from exadec.corpus.sequences import Sequences, fingerprints
+from exadec.corpus.vocabulary import UNK, PieceTable
 from exadec.errors import InputError
+from exadec.exemplars.index import BowIndex
 from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.new_texts import NewTexts
 from exadec.exemplars.retrieve import DEFAULT, open_index
@@ -32,6 +34,25 @@ class Found(NamedTuple):
     """Cosine between the two sources; 0 for none."""
 
 
+class TrainingRecords(Protocol):
+    """What is read of training records: a `Corpus` has it, and so has whatever holds a part of one."""
+
+    config: CorpusConfig
+    segmenter: Segmenter
+    table: PieceTable
+
+    @property
+    def group_names(self) -> list[str]: ...
+
+    def groups(self, split: str) -> np.ndarray: ...
+
+    def fingerprints(self, split: str, side: str) -> np.ndarray: ...
+
+    def targets(self, split: str) -> Sequences: ...
+
+    def text(self, ids: np.ndarray | list[int]) -> str: ...
+
+
 class Retriever:
     """Finds exemplars for new texts the way the run's policy found them for the corpus.
 
@@ -41,9 +62,9 @@ class Retriever:
     The log says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
-    def __init__(self, corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None):
-        """`home` is where an index that has yet to be built is kept; by default beside the corpus."""
-        self.corpus, self.config = corpus, config
+    def __init__(self, corpus: TrainingRecords, index: BowIndex, config: ExemplarConfig = DEFAULT):
+        """`index` is that of the corpus's training sources, made with the same settings."""
+        self.corpus, self.index, self.config = corpus, index, config
         self.policy = find_policy(config)
         if self.policy.not_for_new_text:
             logger.warning(
@@ -51,8 +72,13 @@ class Retriever:
                 config.policy,
                 self.policy.not_for_new_text,
             )
-        self.index = open_index(corpus, config, home)
         self._told_of_groups = False
+
+    @staticmethod
+    def open(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None) -> "Retriever":
+        """`home` is where an index that has yet to be built is kept; by default beside the corpus."""
+        find_policy(config)  # refuses an unknown one before any work
+        return Retriever(corpus, open_index(corpus, config, home), config)
 
     def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
         """Find a training instance for each source, independently of the other sources.

@@ -13,6 +13,8 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
+from exadec.reading.content import Part
+
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': (True|False), 'shape': \((\d{0,15}(?:, ?\d{1,15}){0,3},?)\), \} *\n"
@@ -24,8 +26,8 @@ Shape = tuple[int | None, ...]
 
 def map_array(file: BinaryIO, dtype: type[np.generic], shape: Shape, mode: Literal["r", "c", "r+"] = "r") -> np.ndarray:
     """The array of a file that must have this dtype and this shape. `c` makes a writable array, but keeps the file."""
-    start = file.read(10)
-    header = file.read(int.from_bytes(start[8:10], "little")) if start[:8] == _MAGIC else b""
+    opening = file.read(10)
+    header = file.read(int.from_bytes(opening[8:10], "little")) if opening[:8] == _MAGIC else b""
     parsed = _HEADER.fullmatch(header)
     if parsed is None:
         raise ValueError("it is not an array of numbers")
@@ -37,12 +39,14 @@ def map_array(file: BinaryIO, dtype: type[np.generic], shape: Shape, mode: Liter
     if len(found) != len(shape) or any(b is not None and a != b for a, b in zip(found, shape, strict=True)):
         wanted = ", ".join("any" if length is None else str(length) for length in shape)
         raise ValueError(f"its shape is {found}, not ({wanted})")
-    if file.tell() + math.prod(found) * expected.itemsize != os.fstat(file.fileno()).st_size:
+    begin, end = file.tell(), file.seek(0, os.SEEK_END)
+    if begin + math.prod(found) * expected.itemsize != end:
         raise ValueError("its size is not what its header says")
     if not math.prod(found):
         return np.empty(found, expected)
     order: Literal["C", "F"] = "F" if in_columns else "C"
-    array = np.asarray(np.memmap(file, expected, mode, file.tell(), found, order))
+    whole, start = (file.file, file.begin) if isinstance(file, Part) else (file, 0)
+    array = np.asarray(np.memmap(whole, expected, mode, start + begin, found, order))
     if expected == np.bool_:
         require_within(array.view(np.uint8), 0, 1)  # another byte would be both true and false
     return array

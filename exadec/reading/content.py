@@ -22,8 +22,41 @@ LARGE = 1 << 30
 """Bytes that a list of words has at most."""
 _SETTLED = 2_000_000_000
 """Nanoseconds after which another change of a file is sure to change its time stamp."""
-_digests: dict[tuple[int, int, int, int], str] = {}
-"""SHA-256 of the files that this process has hashed, by device, inode, size and time of the last change"""
+_digests: dict[tuple[int, ...], str] = {}
+"""SHA-256 of the files, and parts, that this process has hashed, by device, inode, size, time of the last change, part
+"""
+
+
+class Part(io.RawIOBase):
+    """Some bytes of an open file, as a file of their own."""
+
+    def __init__(self, file: BinaryIO, begin: int, size: int):
+        self.file, self.begin, self.size, self._place = cast(io.BufferedReader, file), begin, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self.size}[whence]
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        room = max(0, self.size - self._place)  # `RawIOBase.read` would first take as much memory as it is asked for
+        found = super().read(room if size is None or size < 0 else min(size, room))
+        return found or b""
+
+    def readinto(self, buffer: Any) -> int:
+        self.file.seek(self.begin + self._place)
+        found = self.file.readinto(memoryview(buffer)[: max(0, self.size - self._place)])
+        self._place += found
+        return found
+
+    def fileno(self) -> int:
+        """Of the file that it is part of."""
+        return self.file.fileno()
 
 
 def open_file(path: Path, follow: bool = True) -> BinaryIO:
@@ -133,7 +166,8 @@ def hash_file(path: Path) -> str:
 def digest(file: BinaryIO) -> str:
     """SHA-256 of an open file. A file that has not changed is hashed once in a process, however often it is opened."""
     facts = os.fstat(file.fileno())
-    identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctime_ns)
+    part = (file.begin, file.size) if isinstance(file, Part) else ()
+    identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctime_ns, *part)
     known = _digests.get(identity)
     if known is None:
         known = hashlib.file_digest(cast(io.BufferedReader, file), "sha256").hexdigest()

@@ -3,8 +3,8 @@
 In: a model and the state of training. Out: files to load the model from, and to resume training exactly.
 """
 
-import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 import yaml
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from exadec.config import Config, ConfigError, ModelConfig
+from exadec.config import Config, ConfigError
 from exadec.corpus.prepare import Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
+from exadec.corpus.stage import MANIFEST, read_manifest
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
+from exadec.exemplars.retriever import Retriever
 from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.cells import CELLS
@@ -30,8 +31,9 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes
 from exadec.reading.folder import Folder, refuse_links
 from exadec.settings import check_names
-from exadec.strict_yaml import Overrides, list_overrides, require_choice
+from exadec.strict_yaml import LONGEST, Overrides, list_overrides, require_choice
 from exadec.training.events import CURVES, Evaluated, Line, parse_lines
+from exadec.training.weights import hash_tensors, require_finite, restore_model, write_tensors
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -43,7 +45,9 @@ _FOR_NEW_TEXT = re.compile("index-(words|pieces)-(raw|binary|tfidf)|terms-(words
 OUTPUTS = ".outputs.jsonl"
 """How the names of files with a run's outputs end, after the split."""
 _REMEDY = "copy the run again, or train it again"
-_SHAPE: dict[str, Any] = dict.fromkeys(("corpus_folder", "corpus", "vocabulary", "exemplars"), str)
+_WHERE_ELSE = "say where it is with `corpus=FOLDER`, or prepare it again"
+"""The remedy for a corpus that is not found. The command line has an option of this name."""
+_SHAPE: dict[str, Any] = dict.fromkeys(("corpus", "vocabulary", "exemplars"), str)
 _NOTES = {
     "vocabulary": str,
     "position": {
@@ -62,10 +66,16 @@ class Run:
     folder: Path
     config: Config
     facts: dict[str, Any]
-    """The variant, the hashes of corpus, vocabulary and exemplar map, the corpus's path, torch's version, the time of
-    creation; the groups of the training records, if the model is told the group."""
+    """The variant, the hashes of corpus, vocabulary and exemplar map, the way to the corpus, torch's version, the time
+    of creation; the groups of the training records, if the model is told the group."""
     vocabulary: Vocabulary
     segmenter: Segmenter
+    corpus_folder: Path | None = None
+    """Where the user says that the corpus is; None for where the run says."""
+
+    @property
+    def files(self) -> Folder:
+        return Folder(self.folder, _REMEDY)
 
     @property
     def created_on(self) -> date | None:
@@ -76,12 +86,35 @@ class Run:
     def load_model(self, name: str = BEST, device: str | None = None) -> Seq2seq:
         """The model with the weights of a checkpoint, in evaluation mode, on the device that `pick_device` picks."""
         place = pick_device(device)
+        tensors = self.read_weights(name)
+        with self.files.checking(name):
+            model = restore_model(self.config.model, len(self.vocabulary), tensors)
+        return model.eval().to(place)
+
+    def read_weights(self, name: str = BEST) -> dict[str, torch.Tensor]:
+        """The tensors of a checkpoint, by name; those of the model begin with `model.`."""
         tensors, notes = read_checkpoint(self.folder / name)
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
-        model = self._build_model(tensors, name)
-        model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model.")})
-        return model.eval().to(place)
+        return tensors
+
+    def corpus_places(self) -> list[Path]:
+        """Where the corpus may be: beside the run, then where the run says.
+
+        Runs of earlier versions have an absolute path, which is where they were made: if they were moved or copied
+        together with their corpus, it is still beside them.
+        """
+        home, named = self.folder.resolve(), self.facts["corpus_folder"]
+        places = [home.parent / Path(named).name, home / named]  # an absolute path stays what it is
+        return list(dict.fromkeys(Path(os.path.normpath(place)) for place in places))
+
+    def open_retriever(self) -> Retriever:
+        """What finds exemplars for new text among the training targets."""
+        corpus, home = open_corpus(self), self.folder.resolve()
+        # What has to be built is kept beside a corpus that is the run's own. The path in a run that came from somewhere
+        # else may lead to anyone's corpus: then it is kept in the run's folder.
+        is_own = home.parent == corpus.folder.resolve().parent
+        return Retriever.open(corpus, self.config.exemplars, None if is_own else home)
 
     def copy_weights(self, model: Seq2seq, vocabulary: Vocabulary) -> None:
         """Put the best weights into another model of the same shapes and vocabulary (`training.start_from`)."""
@@ -96,17 +129,6 @@ class Run:
                     f"there and {here} here."
                 )
         model.load_state_dict(weights)
-
-    def _build_model(self, tensors: Mapping[str, torch.Tensor], name: str) -> Seq2seq:
-        """A model that these tensors fit. Frozen word vectors are among them, so their file is not needed."""
-        config, size = self.config.model, len(self.vocabulary)
-        # The settings of a damaged run may ask for any size. Do not fill the memory to find out.
-        if fewest_weights(config, size) > sum(tensor.numel() for tensor in tensors.values()):
-            raise _damaged(self.folder / name, "it has fewer weights than the model")
-        placeholder = torch.zeros(size, config.embedding) if config.freeze_embeddings else None
-        model = Seq2seq(config, size, pretrained=placeholder)
-        refuse_other_weights(self.folder / name, tensors, model)
-        return model
 
     def metrics(self) -> list[Line]:
         """The losses and scores that training logged, in order."""
@@ -125,7 +147,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
     """Write everything except the weights to a new folder, or in the place of an earlier run."""
     facts = {
         "format": FORMAT,
-        "corpus_folder": str(corpus.folder.resolve()),
+        "corpus_folder": _way_to(corpus.folder, folder),
         "corpus": corpus.hash,
         "vocabulary": corpus.vocabulary.hash(),
         "torch": torch.__version__,
@@ -191,32 +213,55 @@ def delete_run(folder: Path) -> None:
     folder.rmdir()
 
 
-def open_run(folder: Path, overrides: Overrides = ()) -> Run:
-    """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`."""
-    for override in list_overrides(overrides):
-        if not override.startswith("search."):
-            raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
+def open_run(folder: Path, overrides: Overrides = (), corpus: Path | None = None) -> Run:
+    """Open a run folder, and refuse any other. `overrides` may change search settings: `search.key=value`.
+
+    `corpus` is the folder of the run's corpus, if it is not where the run says.
+    """
+    if folder.is_file():
+        raise InputError(f"{folder}: a file, not a run folder; what `exadec export` wrote can only write new text.")
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")
     refuse_links(folder)
-    files = Folder(folder, _REMEDY)
+    return Run(folder, *read_parts(Folder(folder, _REMEDY), {"corpus_folder": str}, overrides), corpus)
+
+
+def read_parts(
+    files: Folder, shape: Mapping[str, Any], overrides: Overrides
+) -> tuple[Config, dict[str, Any], Vocabulary, Segmenter]:
+    """What is read of a run before its weights. `shape` says what its facts hold besides those of every run."""
+    for override in list_overrides(overrides):
+        if not override.startswith("search."):
+            raise InputError(f"only search.* settings of a trained run can change, but got {override!r}.")
     if files.read_json(FACTS, {}).get("format", FORMAT) != FORMAT:
-        raise InputError(f"{folder}: a run of another format than {FORMAT}; open it with the version that made it.")
+        raise InputError(f"{files.path}: a run of another format than {FORMAT}; open it with the version that made it.")
+    text = files.read_text(CONFIG, LONGEST)
     try:
-        config = Config.load(folder / CONFIG)
+        config = Config.parse(text, CONFIG)
         check_names(config)
         require_choice(config.model.cell, CELLS, "model.cell")
     except ConfigError as error:
         raise files.damaged(CONFIG, str(error).removesuffix(".")) from None
-    config = Config.load(folder / CONFIG, overrides) if overrides else config
-    facts = files.read_json(FACTS, _SHAPE | ({"groups": [str]} if config.corpus.group_in_source else {}))
+    config = Config.parse(text, CONFIG, overrides) if overrides else config
+    groups = {"groups": [str]} if config.corpus.group_in_source else {}
+    facts = files.read_json(FACTS, {**_SHAPE, **shape, **groups})
     if "created" in facts and not _is_time(facts["created"]):  # earlier versions wrote none
         raise files.damaged(FACTS, "`created` is not a time")
     vocabulary = Vocabulary.open(files, VOCABULARY)
     if vocabulary.hash() != facts["vocabulary"]:
         raise files.damaged(VOCABULARY, f"it is not the vocabulary of {FACTS}")
-    return Run(folder, config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary))
+    return config, facts, vocabulary, open_segmenter(config.corpus, files, vocabulary)
+
+
+def _way_to(corpus: Path, run: Path) -> str:
+    """The path from a run to its corpus: if both are moved together, it stays right.
+
+    It is absolute if they have nothing in common but the root of the file system.
+    """
+    corpus, run = corpus.resolve(), run.resolve()
+    is_near = len(Path(os.path.commonpath([corpus, run])).parts) > 1
+    return os.path.relpath(corpus, run) if is_near else str(corpus)
 
 
 def _is_time(value: object) -> bool:
@@ -228,50 +273,54 @@ def _is_time(value: object) -> bool:
 
 
 def open_corpus(run: Run) -> Corpus:
-    """The corpus a run was trained on; an error if it has changed since."""
-    folder = Path(run.facts["corpus_folder"])
-    if not folder.is_dir():
-        raise InputError(f"{folder}: the corpus of run {run.folder} is no longer there; prepare it again.")
+    """The corpus a run was trained on; an error if it has changed since, or is not found."""
+    folder = _find_corpus(run)
     corpus = Corpus(folder)
+    if corpus.hash != run.facts["corpus"]:
+        if run.corpus_folder is not None:
+            raise InputError(f"{folder}: not the corpus that run {run.folder} was trained on; name that one instead.")
+        raise InputError(
+            f"{folder}: the corpus has changed since run {run.folder} was trained; if the run's own is elsewhere, "
+            f"{_WHERE_ELSE}."
+        )
     if corpus.vocabulary.hash() != run.facts["vocabulary"]:
         raise InputError(f"{folder}: the corpus's vocabulary is not the one that run {run.folder} was trained with.")
-    if corpus.hash != run.facts["corpus"]:
-        raise InputError(f"{folder}: the corpus has changed since run {run.folder} was trained.")
     if run.config.corpus.group_in_source and run.facts["groups"] != corpus.trained_groups():
-        raise Folder(run.folder, _REMEDY).damaged(FACTS, "its groups are not those of the corpus")
+        raise run.files.damaged(FACTS, "its groups are not those of the corpus")
     return corpus
+
+
+def _find_corpus(run: Run) -> Path:
+    """The folder that holds the run's corpus; or the last place to look, if what is there is not the run's corpus."""
+    places = [run.corpus_folder] if run.corpus_folder is not None else run.corpus_places()
+    found = [place for place in places if (place / MANIFEST).is_file()]
+    if not found:
+        if run.corpus_folder is not None:
+            raise InputError(f"{run.corpus_folder}: not a prepared corpus (there is no {MANIFEST}).")
+        looked = f"is not in {' nor in '.join(map(str, places))}" if places else "is not part of this file"
+        raise InputError(f"{run.folder}: the corpus of this run {looked}; {_WHERE_ELSE}.")
+    return next((place for place in found if _key_of(place) == run.facts["corpus"]), found[-1])
+
+
+def _key_of(folder: Path) -> str | None:
+    try:
+        key: str = read_manifest(folder)["key"]
+    except InputError:
+        return None
+    return key
 
 
 def write_checkpoint(path: Path, model: Seq2seq, notes: dict[str, Any], extra: dict[str, torch.Tensor]) -> None:
     """Write one safetensors file, atomically: weights, other tensors, and notes in its header."""
     tensors = {f"model.{key}": value.contiguous() for key, value in model.state_dict().items()}
     tensors = {key: value.cpu() for key, value in (tensors | extra).items()}
+    metadata = {"notes": json.dumps({**notes, "sha256": hash_tensors(tensors)})}
     with replacing(path) as draft:
         try:
-            save_file(tensors, draft, metadata={"notes": json.dumps({**notes, "sha256": _hash_tensors(tensors)})})
-        except SafetensorError as error:  # such as a full disk
-            raise OSError(f"{path}: could not be written: {error}") from None
-
-
-def fewest_weights(config: ModelConfig, vocabulary: int) -> int:
-    """No model with these settings has fewer weights: only large square matrices are counted."""
-    count = vocabulary * config.embedding + 8 * config.encoder_layers * config.hidden**2
-    if config.reads_exemplars:
-        count += 8 * config.exemplar_hidden**2
-    return count + (config.coefficient_rank * config.hidden if config.adaptive else 0)
-
-
-def refuse_other_weights(path: Path, tensors: Mapping[str, torch.Tensor], model: Seq2seq) -> None:
-    """Refuse weights that have other names, shapes or types than the model's."""
-    expected = {f"model.{key}": value for key, value in model.state_dict().items()}
-    weights = {name for name in tensors if name.startswith("model.")}
-    if weights != expected.keys():
-        raise _damaged(path, f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
-    for name, tensor in expected.items():
-        if tensors[name].shape != tensor.shape:
-            raise _damaged(path, f"{name!r} has another shape than the model's")
-        if tensors[name].dtype != tensor.dtype:
-            raise _damaged(path, "its weights are of another type than the model's")
+            with draft.open("wb") as file:
+                write_tensors(file, tensors, metadata)
+        except OSError as error:  # such as a full disk
+            raise OSError(f"{path}: could not be written: {error.strerror or error}.") from None
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -279,10 +328,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]
     with _opened(path) as file:
         notes = _notes(file, path)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if "sha256" in notes and notes["sha256"] != _hash_tensors(tensors):  # earlier versions wrote none
+    if "sha256" in notes and notes["sha256"] != hash_tensors(tensors):  # earlier versions wrote none
         raise _damaged(path, "it is not what was written")
-    if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("model.")):
-        raise _damaged(path, "some weights are not finite")
+    with Folder(path.parent, _REMEDY).checking(path.name):
+        require_finite(tensors)
     return tensors, notes
 
 
@@ -311,15 +360,6 @@ def _notes(file: safe_open, path: Path) -> dict[str, Any]:
         raise _damaged(path, "it has no notes of exadec's")
     found: dict[str, Any] = notes
     return found
-
-
-def _hash_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 of all names and values."""
-    hashed = hashlib.sha256()
-    for name in sorted(tensors):
-        hashed.update(f"{name}\n".encode())
-        hashed.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return hashed.hexdigest()
 
 
 def _damaged(path: Path, why: str) -> InputError:

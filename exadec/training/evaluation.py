@@ -27,8 +27,8 @@ from exadec.reading.folder import refuse_links
 from exadec.reading.lines import read_lines
 from exadec.search.generate import generate_split
 from exadec.strict_yaml import Overrides
-from exadec.textmetrics import Score, mean_score
-from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics import Measured, Score, mean_score, measure_all
+from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
 
 _SAMPLE_SEED = 2019
@@ -133,6 +133,20 @@ def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score
     )
 
 
+def measure_outputs(
+    outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None
+) -> dict[str, Measured]:
+    """The scores that a report shows, with their intervals. `trained_for`: the `training.metric` of each run."""
+    texts = [output.text for output in outputs]
+    references = [output.references for output in outputs]
+    tables = [output.table for output in outputs if output.table is not None]
+    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
+    scores = score_all(names, texts, references, tables)
+    if styles is not None:
+        scores.append(score_style(outputs, styles))
+    return {measured.score.name: measured for measured in measure_all(scores)}
+
+
 @torch.no_grad()
 def mean_surprise(
     model: Seq2seq,
@@ -169,19 +183,20 @@ def evaluate(
     overrides: Overrides = (),
     report: Report = silent,
     device: str | None = None,
+    corpus: Path | str | None = None,
     n_best: int = 1,
 ) -> list[Output]:
     """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
 
     `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
-    is one.
+    is one. `corpus` is the folder of the run's corpus, if it is not where the run says.
     """
-    run = open_run(Path(folder), overrides)
-    corpus = open_corpus(run)
-    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
-    with keeping(corpus, exemplars):
+    run = open_run(Path(folder), overrides, None if corpus is None else Path(corpus))
+    records = open_corpus(run)
+    exemplars = open_trained_exemplars(records, run.config.exemplars, run.facts["exemplars"])
+    with keeping(records, exemplars):
         model = run.load_model(device=device)
-        outputs = decode_split(model, corpus, exemplars, split, run.config.search, None, report, n_best)
+        outputs = decode_split(model, records, exemplars, split, run.config.search, None, report, n_best)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 

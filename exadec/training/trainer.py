@@ -48,7 +48,6 @@ from exadec.training.checkpoint import (
     read_checkpoint,
     read_notes,
     refuse_other_files,
-    refuse_other_weights,
     write_checkpoint,
     write_config,
 )
@@ -57,6 +56,7 @@ from exadec.training.evaluation import choose_sample, decode_split, mean_surpris
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
+from exadec.training.weights import require_weights_of
 
 logger = logging.getLogger(__name__)
 
@@ -343,7 +343,8 @@ class Trainer:
     def _read_last(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """The last checkpoint, if it has all that is needed to go on."""
         tensors, notes = read_checkpoint(self.run.folder / LAST)
-        refuse_other_weights(self.run.folder / LAST, tensors, self.model)
+        with self.run.files.checking(LAST):
+            require_weights_of(self.model, tensors)
         shapes = {"losses": self.losses.shape}
         for name, parameter in self.model.named_parameters():
             shapes |= {f"adam.step.{name}": torch.Size([])}

@@ -55,9 +55,9 @@ def describe_days(runs: Sequence[Run]) -> str:
 
 def hide_paths(message: str, run: Run) -> str:
     """A message about a run, with the last name only of each absolute path."""
-    corpus = Path(run.facts["corpus_folder"])
     # Exemplars are beside the corpus. Known paths come first: they may have spaces.
-    places = {corpus, corpus.parent, run.folder.absolute(), run.folder.resolve()}
+    corpora = run.corpus_places() if run.corpus_folder is None else [run.corpus_folder.absolute()]
+    places = {*corpora, *(corpus.parent for corpus in corpora), run.folder.absolute(), run.folder.resolve()}
     places |= {Path(value) for value in run.config.flat().values() if _is_absolute(value)}
     for place in sorted(places, key=lambda place: len(str(place)), reverse=True):
         if place.name:

@@ -18,10 +18,9 @@ from rich.text import Text
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
-from exadec.textmetrics import Comparison, MeanScore, Measured, compare, measure_all
-from exadec.textmetrics.metrics import choose_for_report, score_all
-from exadec.training.checkpoint import Run, open_run
-from exadec.training.evaluation import Output, outputs_path, read_outputs, score_style
+from exadec.textmetrics import Comparison, MeanScore, Measured, compare
+from exadec.training.checkpoint import Run, open_corpus, open_run
+from exadec.training.evaluation import Output, measure_outputs, outputs_path, read_outputs
 from exadec.views.fitting import Fitting
 from exadec.views.manner import Column, Written, column_to_json, compare_manner
 
@@ -139,14 +138,17 @@ class Results:
         }
 
 
-def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
+def compare_runs(folders: Sequence[Path | str], split: str = "test", corpus: Path | str | None = None) -> Results:
     """Score the outputs of runs on one split; an error if the runs have different instances.
 
     `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
+    `corpus` is the folder of the runs' corpus, if it is not where they say.
     """
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
-    runs = [open_run(Path(folder)) for folder in folders]
+    runs = [open_run(Path(folder), corpus=None if corpus is None else Path(corpus)) for folder in folders]
+    for run in runs if corpus is not None else ():
+        open_corpus(run)  # a report is made without a corpus, too; but one that was named must be the runs' own
     runs.sort(key=lambda run: run.config.model.variant != "seq2seq")  # stable: a plain model is the baseline
     outputs = [_read_split(run, split) for run in runs]
     for run, others in zip(runs[1:], outputs[1:], strict=True):
@@ -155,7 +157,7 @@ def compare_runs(folders: Sequence[Path | str], split: str = "test") -> Results:
     trained_for = [run.config.training.metric for run in runs]
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = _measure(texts, trained_for, styles)
+        measures = measure_outputs(texts, trained_for, styles)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
@@ -175,7 +177,7 @@ def _score_copying(systems: Sequence[System], trained_for: Sequence[str], styles
             continue
         named = f"{COPIED} of {', '.join(member.name for member in members)}" if len(groups) > 1 else COPIED
         copies = [replace(output, text=output.exemplar or "") for output in members[0].outputs]
-        measures = _measure(copies, trained_for, styles)
+        measures = measure_outputs(copies, trained_for, styles)
         rows.append(Copying(named, measures, compare(measures[MAIN].score, systems[0].measures[MAIN].score)))
     return rows
 
@@ -247,17 +249,6 @@ def _refuse_other_instances(run: Run, outputs: Sequence[Output], other: Run, oth
                 f"{other.folder}: output {number} is of instance {another.uid!r}, but in {run.folder} of {one.uid!r} "
                 "or with other references; only runs on the same instances can be compared."
             )
-
-
-def _measure(outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None) -> dict[str, Measured]:
-    texts = [output.text for output in outputs]
-    references = [output.references for output in outputs]
-    tables = [output.table for output in outputs if output.table is not None]
-    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
-    scores = score_all(names, texts, references, tables)
-    if styles is not None:
-        scores.append(score_style(outputs, styles))
-    return {measured.score.name: measured for measured in measure_all(scores)}
 
 
 def _system_to_json(system: System) -> dict[str, Any]:

@@ -2,19 +2,21 @@
 
     python tests/campaign/fuzz.py --target records --seconds 300
 
-The targets are `records` (JSONL, TSV, CSV), `config` (YAML and overrides), `run` (a run folder's files) and `index` (an
-index, signed as its maker could, then searched). Each execution takes a file of a small project, changes some of it,
-and opens it in this process. Only `InputError` may come out. The summary is JSON: executions, executions a second,
-other exceptions with a case that shows each, hangs (over `--limit` seconds), and growth of memory. If a kernel crashes,
-the parent process says with which case: a target runs in a child, and each case follows from its number and the seed.
-With `--out FILE` each run adds to those before it, under the next seed.
+The targets are `records` (JSONL, TSV, CSV), `config` (YAML and overrides), `run` (a run folder's files), `index` (an
+index, signed as its maker could, then searched) and `bundle` (a run in one file, signed or not). Each execution takes a
+file of a small project, changes some of it, and opens it in this process. Only `InputError` may come out. The summary
+is JSON: executions, executions a second, other exceptions with a case that shows each, hangs (over `--limit` seconds),
+and growth of memory. If a kernel crashes, the parent process says with which case: a target runs in a child, and each
+case follows from its number and the seed. With `--out FILE` each run adds to those before it, under the next seed.
 """
 
 import argparse
+import hashlib
 import json
 import mmap
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -25,18 +27,21 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from exadec.bundle.packed import RECORDS, open_bundle
 from exadec.config import Config
 from exadec.corpus.record import Reading, read_records
+from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.index import BowIndex
 from exadec.experiment.plan import describe_settings
 from exadec.training.checkpoint import BEST, open_run
 from exadec.training.evaluation import read_outputs
-from support.damage import make_project, sign
+from support.damage import make_project, read_members, sign, write_members
 from support.forked import fork
 
 Target = Callable[[random.Random], None]
@@ -113,14 +118,18 @@ def fuzz_config(folder: Path) -> Target:
     return one
 
 
-def fuzz_run(folder: Path) -> Target:
-    run = folder / "project" / "work" / "run"
-    config = open_run(run).config
+def brief_settings(config: Config) -> bytes:
+    """Without the defaults, which take most of the time to parse."""
     described = {"folder": "work", **{key: {} for key in ("corpus", "model", "training", "search")}}
-    for name, value in describe_settings(config).items():  # without the defaults, which take most of the time to parse
+    for name, value in describe_settings(config).items():
         section, _, key = name.partition(".")
         described[section][key] = value
-    (run / "config.yaml").write_text(yaml.safe_dump(described), "utf-8")
+    return yaml.safe_dump(described).encode()
+
+
+def fuzz_run(folder: Path) -> Target:
+    run = folder / "project" / "work" / "run"
+    (run / "config.yaml").write_bytes(brief_settings(open_run(run).config))
     whole = {path.name: path.read_bytes() for path in run.iterdir()}
     # The smaller files are as interesting as the larger ones, and faster.
     names = [name for name in whole if name != "last.safetensors"]
@@ -172,7 +181,70 @@ def fuzz_index(folder: Path) -> Target:
     return one
 
 
-TARGETS = {"records": fuzz_records, "config": fuzz_config, "run": fuzz_run, "index": fuzz_index}
+FOR_RETRIEVAL = (*RECORDS, "config.yaml", "run.json", "manifest.json")
+
+
+def fuzz_bundle(folder: Path) -> Target:
+    """Either any byte of the file changes, or a member does and is signed as its maker could."""
+    path = folder / "project" / "bundle" / "run.exadec"
+    members = read_members(path)
+    members["config.yaml"] = brief_settings(open_bundle(path).config)
+    write_members(path, members)
+    whole = path.read_bytes()
+    # What describes the file lies at its end, and before each member.
+    places = [0, whole.rindex(b"{", 0, whole.rindex(b"PK\1\2")), whole.index(b"PK\1\2"), len(whole) - 60]
+    places += [found.start() for found in re.finditer(b"PK\3\4", whole)]
+    names = [name for name in members if name != "README.md"]
+    open_bundle(path).open_retriever().find(["n1"])  # compiles the kernel, which takes longer than any case may
+
+    def one(draw: random.Random) -> None:
+        if draw.random() < 0.4:
+            start = draw.choice([*places, draw.randrange(len(whole))])
+            path.write_bytes(whole[:start] + mutate(whole[start : start + 200], draw) + whole[start + 200 :])
+            read(path, draw.choice(names))
+            return
+        name = draw.choice(names)
+        content = members[name]
+        start = draw.choice((0, 0, max(0, len(content) - 2000)))
+        changed = content[:start] + mutate(content[start : start + 2000], draw) + content[start + 2000 :]
+        changing = {**members, name: changed}
+        if name.startswith("index/") and name != "index/manifest.json":
+            manifest = json.loads(members["index/manifest.json"])
+            facts = {"bytes": len(changed), "sha256": hashlib.sha256(changed).hexdigest()}
+            manifest["files"][name.removeprefix("index/")] = facts
+            manifest["key"] = hash_value({key: value for key, value in manifest.items() if key != "key"})
+            changing["index/manifest.json"] = json.dumps(manifest).encode()
+        try:
+            write_members(path, changing)
+        except (ValueError, TypeError, RecursionError):  # a manifest that is no JSON cannot be signed
+            return
+        read(path, name)
+
+    def read(path: Path, name: str) -> None:
+        """Open the bundle, and read what a member is for."""
+        run = open_bundle(path)
+        if name in ("weights.safetensors", "config.yaml"):
+            run.load_model(device="cpu")
+        if name in ("vocabulary.json", "bpe.json", "config.yaml"):
+            run.segmenter.segment("house1 n3 ü")
+        if name not in FOR_RETRIEVAL and not name.startswith("index/"):
+            return
+        retriever = run.open_retriever()
+        for group in (None, "g1"):
+            for found in retriever.find(["house1 house1 n3 k5", "n7 unheard"], group):
+                if found.number is not None:
+                    retriever.corpus.text(retriever.corpus.targets("train")[found.number]).encode()
+
+    return one
+
+
+TARGETS = {
+    "records": fuzz_records,
+    "config": fuzz_config,
+    "run": fuzz_run,
+    "index": fuzz_index,
+    "bundle": fuzz_bundle,
+}
 
 
 def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, limit: float, place: mmap.mmap) -> dict:
@@ -226,7 +298,8 @@ def fuzz(name: str, seed: int = 1, cases: int = 1 << 60, seconds: float = 60, li
     """Run one target in a child, so that a crash of the process is a result, too."""
     home = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=home) as folder, mmap.mmap(-1, 8) as place:
-        if name == "run":
+        if name in ("run", "bundle"):
+            torch.set_num_threads(1)  # the child would wait for threads that only its parent has
             make_project(Path(folder) / "project")
             shutil.rmtree(Path(folder) / "project" / "work" / "corpus")
         reading, writing = os.pipe()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,27 @@ def test_a_study_uses_the_search_settings_and_the_whole_test_set_at_most(run: Pa
     done = exadec("swap", run, "--study", 3, *overrides)
     assert "Swapped, w = 0.5" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_run_that_was_copied_away_takes_its_corpus_from_an_option(run: Path, folder: Path, tmp_path: Path) -> None:
+    copied, corpus = shutil.copytree(run, tmp_path / "inbox" / "run"), folder / "work" / "corpus"
+    before = sorted(path.name for path in corpus.parent.iterdir())
+    done = exadec("generate", copied, stdin=SOURCE.encode())
+    looked = f"{tmp_path}/inbox/corpus nor in {tmp_path}/inbox/work/corpus"
+    assert_refused(done, f"{copied}: the corpus of this run is not in {looked}; say where it is with --corpus FOLDER")
+    assert_refused(
+        exadec("generate", copied, "--corpus", tmp_path, stdin=SOURCE.encode()), f"{tmp_path}: not a prepared corpus"
+    )
+    expected = exadec("generate", run, "--json", stdin=SOURCE.encode()).stdout
+    assert json.loads(expected)["exemplar"]
+    done = exadec("generate", copied, "--json", "--corpus", corpus, stdin=SOURCE.encode())
+    assert (done.returncode, done.stdout) == (0, expected)
+    done = exadec("generate", copied, "--split", "test", "--corpus", corpus)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 200), done.stderr
+    done = exadec("swap", copied, "--study", 3, "--corpus", corpus, "--out", tmp_path / "study")
+    assert done.returncode == 0, done.stderr
+    assert f"--corpus {corpus}" in (tmp_path / "study" / "study.md").read_text("utf-8")
+    assert {path.name for path in corpus.parent.iterdir()} - {*before, "index-words-raw"} == set()
 
 
 def test_interrupted_pipes_are_no_error(run: Path) -> None:

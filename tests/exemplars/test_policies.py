@@ -135,7 +135,7 @@ def test_an_unknown_policy_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"exemplars\.policy"):
         retrieve(corpus, ExemplarConfig(policy="farthest"))
     with pytest.raises(ConfigError, match=r"exemplars\.policy"):
-        Retriever(corpus, ExemplarConfig(policy="farthest"))
+        Retriever.open(corpus, ExemplarConfig(policy="farthest"))
     assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"]
 
 
@@ -175,4 +175,4 @@ def test_none_gives_no_exemplar_to_anyone(corpus: Corpus) -> None:
     for split in ("train", "valid", "test"):
         assert (exemplars.nearest(split, 2) == -1).all()
         assert not exemplars.similarities(split).any()
-    assert Retriever(corpus, config).find_several(["w1 w2"], None, 2) == [[(None, 0.0)] * 2]
+    assert Retriever.open(corpus, config).find_several(["w1 w2"], None, 2) == [[(None, 0.0)] * 2]

@@ -20,13 +20,13 @@ from support.toys import config_for, write_splits
 def test_retriever_finds_what_the_map_holds(corpus: Corpus, weighting: str, features: str) -> None:
     config = ExemplarConfig(weighting=weighting, features=features)  # type: ignore[arg-type]
     exemplars, records = retrieve(corpus, config), records_of(corpus)
-    found = Retriever(corpus, config).find([source for source, _, _ in records])
+    found = Retriever.open(corpus, config).find([source for source, _, _ in records])
     assert [number for number, _ in found] == exemplars.indices("test").tolist()
     np.testing.assert_array_equal([similarity for _, similarity in found], exemplars.similarities("test"))
 
 
 def test_retriever_looks_into_one_group(corpus: Corpus) -> None:
-    retriever, records = Retriever(corpus), records_of(corpus)
+    retriever, records = Retriever.open(corpus), records_of(corpus)
     for source, _, _ in records[:10]:
         (number, similarity), (anywhere, most) = retriever.find([source], "post")[0], retriever.find([source])[0]
         assert number is not None
@@ -43,7 +43,7 @@ def test_retriever_looks_into_one_group(corpus: Corpus) -> None:
 def test_new_text_follows_the_policy(corpus: Corpus, policy: str, group: str | None) -> None:
     records = records_of(corpus)
     everyone = [j for j in range(60) if group is None or records[j][2] == group]
-    found = Retriever(corpus, ExemplarConfig(policy=policy, neighbours=3)).find(NEW, group)
+    found = Retriever.open(corpus, ExemplarConfig(policy=policy, neighbours=3)).find(NEW, group)
     places = []
     for source, (number, similarity) in zip(NEW, found, strict=True):
         assert number in everyone
@@ -61,11 +61,11 @@ def test_new_text_follows_the_policy(corpus: Corpus, policy: str, group: str | N
 def test_new_text_gets_the_same_exemplar_alone_and_in_company(corpus: Corpus, policy: str) -> None:
     config = ExemplarConfig(policy=policy, neighbours=4, exclude_same_source=True, group="prefer")
     sources = [*NEW, records_of(corpus)[0][0], "unheard of"]
-    together = Retriever(corpus, config).find(sources, "times")
-    retriever = Retriever(corpus, config)
+    together = Retriever.open(corpus, config).find(sources, "times")
+    retriever = Retriever.open(corpus, config)
     assert together == [retriever.find([source], "times")[0] for source in reversed(sources)][::-1]
     if policy != "nearest":
-        assert together != Retriever(corpus, replace(config, seed=2)).find(sources, "times")
+        assert together != Retriever.open(corpus, replace(config, seed=2)).find(sources, "times")
 
 
 @pytest.mark.parametrize("policy", ["nearest", "sample", "random"])
@@ -75,10 +75,10 @@ def test_new_text_never_gets_the_target_of_the_same_source(tmp_path: Path, polic
     corpus = prepare(config_for(tmp_path, segmentation="words", lower_case=True))
     for exclude, allowed in ((True, {3, 4}), (False, {0, 1, 2, 3, 4})):
         config = ExemplarConfig(policy=policy, neighbours=5, exclude_same_source=exclude)
-        found = Retriever(corpus, config).find(["a b c", " A B C"])
+        found = Retriever.open(corpus, config).find(["a b c", " A B C"])
         assert {number for number, _ in found} <= allowed
         assert exclude or policy != "nearest" or found[0] == Found(0, 1.0)
-    alone = Retriever(corpus, ExemplarConfig(policy=policy, exclude_same_source=True))
+    alone = Retriever.open(corpus, ExemplarConfig(policy=policy, exclude_same_source=True))
     assert alone.find(["A B D"])[0].number in {0, 1, 2, 4}
 
 
@@ -87,7 +87,7 @@ def test_new_text_finds_none_where_all_are_excluded(tmp_path: Path) -> None:
     corpus = prepare(config_for(tmp_path, segmentation="words"))
     for policy in ("nearest", "sample", "random"):
         config = ExemplarConfig(policy=policy, exclude_same_source=True)
-        assert Retriever(corpus, config).find(["a b"]) == [Found(None, 0.0)]
+        assert Retriever.open(corpus, config).find(["a b"]) == [Found(None, 0.0)]
 
 
 def test_prefer_searches_all_groups_where_its_own_has_nothing(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_prefer_searches_all_groups_where_its_own_has_nothing(tmp_path: Path) ->
     write_splits(tmp_path, [{"source": source, "target": "t", "group": group} for source, group in rows])
     corpus = prepare(config_for(tmp_path, segmentation="words"))
     sources = ["a", "c d"]
-    prefer, only = (Retriever(corpus, ExemplarConfig(group=group)) for group in ("prefer", "only"))
+    prefer, only = (Retriever.open(corpus, ExemplarConfig(group=group)) for group in ("prefer", "only"))
     assert [number for number, _ in prefer.find(sources, "times")] == [0, 1]
     assert [number for number, _ in only.find(sources, "times")] == [0, None]
 
@@ -105,17 +105,17 @@ def test_policies_that_need_the_corpus_give_new_text_the_nearest_and_say_so_once
     corpus: Corpus, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = "x.jsonl" if policy == "given" else None
-    retriever = Retriever(corpus, ExemplarConfig(policy=policy, given=given))
-    assert [retriever.find(NEW), retriever.find(NEW)] == [Retriever(corpus).find(NEW)] * 2
+    retriever = Retriever.open(corpus, ExemplarConfig(policy=policy, given=given))
+    assert [retriever.find(NEW), retriever.find(NEW)] == [Retriever.open(corpus).find(NEW)] * 2
     [message] = [record.getMessage() for record in caplog.records]
     assert f"cannot follow the run's policy `{policy}`" in message
 
 
 def test_only_without_a_group_searches_all_and_says_so_once(corpus: Corpus, caplog: pytest.LogCaptureFixture) -> None:
-    retriever = Retriever(corpus, ExemplarConfig(group="only"))
+    retriever = Retriever.open(corpus, ExemplarConfig(group="only"))
     retriever.find(NEW, "post")
     assert not caplog.records
-    assert retriever.find(NEW) == Retriever(corpus).find(NEW)
+    assert retriever.find(NEW) == Retriever.open(corpus).find(NEW)
     retriever.find(NEW)
     [message] = [record.getMessage() for record in caplog.records]
     assert "`group: only`" in message
@@ -124,7 +124,7 @@ def test_only_without_a_group_searches_all_and_says_so_once(corpus: Corpus, capl
 @pytest.mark.parametrize("policy", ["nearest", "sample", "random", "shuffled"])
 def test_several_exemplars_are_those_of_the_map(corpus: Corpus, policy: str) -> None:
     config = ExemplarConfig(policy=policy, neighbours=3)
-    retriever, sources = Retriever(corpus, config), [source for source, _, _ in records_of(corpus)]
+    retriever, sources = Retriever.open(corpus, config), [source for source, _, _ in records_of(corpus)]
     found = retriever.find_several(sources, None, 3)
     assert [row[0] for row in found] == retriever.find(sources)
     if policy == "nearest":
@@ -132,14 +132,14 @@ def test_several_exemplars_are_those_of_the_map(corpus: Corpus, policy: str) -> 
         assert [[number for number, _ in row] for row in found] == ids.tolist()
         np.testing.assert_array_equal([[similarity for _, similarity in row] for row in found], similarities)
     elif policy == "shuffled":  # new text gets the nearest instead
-        assert found == Retriever(corpus, replace(config, policy="nearest")).find_several(sources, None, 3)
+        assert found == Retriever.open(corpus, replace(config, policy="nearest")).find_several(sources, None, 3)
     else:
         assert all(row == [row[0]] * 3 for row in found)
 
 
 def test_several_exemplars_of_a_group_or_of_none(corpus: Corpus) -> None:
     records = records_of(corpus)
-    retriever = Retriever(corpus, ExemplarConfig(group="prefer"))
+    retriever = Retriever.open(corpus, ExemplarConfig(group="prefer"))
     (row,) = retriever.find_several([records[0][0]], "post", 4)
     assert [records[number][2] for number, _ in row] == ["post"] * 4
     assert len({number for number, _ in row}) == 4

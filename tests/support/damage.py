@@ -6,11 +6,15 @@ import json
 import os
 import random
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 
+from exadec.bundle.packed import ENDING
+from exadec.bundle.packing import BundleFile, export
 from exadec.config import Config
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.stage import MANIFEST, hash_value
@@ -35,9 +39,12 @@ COMMANDS = {
     "score": ["score", "work/run/test.outputs.jsonl", "--references", "work/run/test.outputs.jsonl"],
     "resume": ["train", "toy.yaml", "--run", "work/run", "--resume"],
     "experiment": ["experiment", "plan.yaml", "--dry-run"],
+    "bundle": ["generate", "bundle/run.exadec"],
+    "bundle swap": ["swap", "bundle/run.exadec", "--source", "house1 n3 k5", "--exemplar", "up n1 k1"],
 }
 READ_BY = {
     "": ("prepare", "retrieve", "experiment"),
+    "bundle": ("bundle", "bundle swap"),
     "results": ("experiment",),
     "work/corpus": ("prepare", "retrieve", "inspect", "generate", "split", "swap", "report", "resume"),
     "work/exemplars": ("retrieve", "inspect", "split", "report", "resume"),
@@ -69,6 +76,7 @@ def make_project(folder: Path) -> None:
     try:
         run = train(Config.load("toy.yaml", variant="adadec"), "work/run")
         evaluate(run.folder)
+        export(run.folder, "bundle/run.exadec", with_exemplars=True)
         open_index(Corpus(Path("work/corpus"))).search("n1 k1")  # loads the kernels, for all forked commands
         write_plan(Path(), corpora={"toy": {"config": "toy.yaml"}}, folder="trials", results="results")
         for trial in list_trials(load_plan(Path("plan.yaml"))):
@@ -111,7 +119,10 @@ class Workshop:
     ) -> tuple[int, str]:
         """The exit status, and what is wrong with how a command takes a damaged file; empty for nothing."""
         self.renew()
-        damage(self.project / path, random)
+        if signed and path.suffix == ENDING:
+            damage_member(self.project / path, damage, random)
+        else:
+            damage(self.project / path, random)
         if signed:
             sign(self.project / path)
         if path.parent.name.startswith("terms"):  # they are read only to make these
@@ -158,6 +169,40 @@ def sign(path: Path) -> None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return
     manifest_path.write_text(json.dumps(manifest), "utf-8")
+
+
+def read_members(path: Path) -> dict[str, bytes]:
+    """What is inside a bundle, its manifest last."""
+    with ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def write_members(path: Path, members: dict[str, bytes]) -> None:
+    """A bundle with these members, signed as its maker could."""
+    facts = json.loads(members[MANIFEST])
+    with path.open("wb") as file, BundleFile(file) as bundle:
+        for name, content in members.items():
+            if name != MANIFEST:
+                with bundle.member(name) as member:
+                    member.write(content)
+        with bundle.member(MANIFEST) as member:
+            member.write(json.dumps({**facts, "files": bundle.files}).encode())
+
+
+def damage_member(path: Path, damage: "Damage", random: random.Random) -> None:
+    """Damage one member of a bundle, and sign the rest."""
+    with tempfile.TemporaryDirectory() as folder:
+        members = read_members(path)
+        for name, content in members.items():
+            place = Path(folder) / name
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(content)
+        name = random.choice([name for name in members if name != MANIFEST])
+        damage(Path(folder) / name, random)
+        if Path(name).parent != Path():
+            sign(Path(folder) / name)
+        found = {name: (Path(folder) / name).read_bytes() for name in members}
+    write_members(path, found)
 
 
 Damage = Callable[[Path, random.Random], None]

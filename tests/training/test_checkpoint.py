@@ -1,7 +1,10 @@
 """Runs on disk: what does not fit together is refused."""
 
 import json
+import os
 import shutil
+import stat
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,12 +13,12 @@ import torch
 from safetensors.torch import save_file
 
 from exadec.api import load
-from exadec.config import VARIANTS, ModelConfig
+from exadec.corpus.prepare import FORMAT
+from exadec.corpus.stage import hash_value
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.model.cells import CELLS
-from exadec.model.seq2seq import Seq2seq
-from exadec.training.checkpoint import BEST, Run, fewest_weights, open_corpus, read_checkpoint
+from exadec.training.checkpoint import BEST, Run, open_corpus, open_run, read_checkpoint
+from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 from support.toys import variant_config
 
@@ -96,18 +99,99 @@ def test_settings_cannot_ask_for_more_than_the_checkpoint_has(run: Run, tmp_path
         load(tmp_path)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("weights", ["factored", "residual", "unconstrained"])
-@pytest.mark.parametrize("cell", CELLS)
-def test_no_model_has_fewer_weights_than_the_fewest(variant: str, weights: str, cell: str) -> None:
-    sizes = {"hidden": 12, "embedding": 10, "encoder_layers": 2, "exemplar_hidden": 5, "rank": 7}
-    config = ModelConfig(**sizes, **VARIANTS[variant], weights=weights, cell=cell)
-    model = Seq2seq(config, 30)
-    assert fewest_weights(config, 30) <= sum(tensor.numel() for tensor in model.state_dict().values())
-
-
 def test_corpus_that_has_changed_is_refused(run: Run) -> None:
     assert open_corpus(run).hash == run.facts["corpus"]
     changed = run.facts | {"corpus": "0" * 64}
     with pytest.raises(InputError, match="has changed since"):
         open_corpus(type(run)(run.folder, run.config, changed, run.vocabulary, run.segmenter))
+
+
+@pytest.fixture
+def project(run: Run, tmp_path: Path) -> Path:
+    """A corpus and a run beside it, copied to another place."""
+    place = tmp_path / "first" / "project"
+    shutil.copytree(open_corpus(run).folder, place / "corpus")
+    shutil.copytree(run.folder, place / "run")
+    set_fact(place / "run", "corpus_folder", "../corpus")
+    return place
+
+
+def set_fact(folder: Path, name: str, value: str) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), name: value}), "utf-8")
+
+
+def test_a_run_names_its_corpus_by_the_way_there(run: Run) -> None:
+    assert run.facts["corpus_folder"] == "../work/corpus"
+    assert open_corpus(run).folder == run.folder.parent / "work" / "corpus"
+
+
+def test_a_project_that_was_moved_works_at_once(project: Path, tmp_path: Path) -> None:
+    moved = project.rename(tmp_path / "second")
+    assert open_corpus(open_run(moved / "run")).folder == moved / "corpus"
+    (tmp_path / "link").symlink_to(moved / "run")
+    assert open_corpus(open_run(tmp_path / "link")).folder == moved / "corpus"
+
+
+def test_a_project_that_was_copied_reads_its_own_corpus(project: Path, tmp_path: Path) -> None:
+    """Even if its run is of an earlier version, which has the old place's absolute path."""
+    copied = shutil.copytree(project, tmp_path / "second")
+    set_fact(copied / "run", "corpus_folder", str(project / "corpus"))
+    assert open_corpus(open_run(copied / "run")).folder == copied / "corpus"
+
+
+def test_a_run_of_an_earlier_version_finds_its_corpus_elsewhere(project: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(project / "run", tmp_path / "alone" / "run")
+    set_fact(copied, "corpus_folder", str(project / "corpus"))
+    assert open_corpus(open_run(copied)).folder == project / "corpus"
+    shutil.copytree(project / "corpus", tmp_path / "alone" / "corpus")
+    change_corpus(tmp_path / "alone" / "corpus")  # a neighbour, but not the run's
+    assert open_corpus(open_run(copied)).folder == project / "corpus"
+
+
+def change_corpus(folder: Path) -> None:
+    """Make it the corpus of other data."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["inputs"] = {"train": "0" * 64}
+    facts = {name: manifest[name] for name in ("config", "inputs")}
+    path.write_text(json.dumps({**manifest, "key": hash_value({"format": FORMAT, **facts})}), "utf-8")
+
+
+def test_a_run_that_was_copied_alone_says_where_it_looked(project: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(project / "run", tmp_path / "alone" / "run")
+    expected = rf"alone/run: the corpus of this run is not in {tmp_path}/alone/corpus; say where .* `corpus=FOLDER`"
+    with pytest.raises(InputError, match=expected):
+        open_corpus(open_run(copied))
+    assert open_corpus(open_run(copied, corpus=project / "corpus")).folder == project / "corpus"
+    assert load(copied, corpus=str(project / "corpus")).retrieve(["house1 n1 k1"])[0][0] is not None
+
+
+def test_another_corpus_is_refused_by_name(project: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(project / "corpus", tmp_path / "other")
+    change_corpus(other)
+    with pytest.raises(InputError, match=rf"{other}: not the corpus that run {project / 'run'} was trained on"):
+        open_corpus(open_run(project / "run", corpus=other))
+    with pytest.raises(InputError, match=rf"{project}: not a prepared corpus \(there is no manifest.json\)"):
+        open_corpus(open_run(project / "run", corpus=project))
+    change_corpus(project / "corpus")
+    with pytest.raises(InputError, match=r"corpus has changed since run .*; if the run's own is elsewhere, say where"):
+        open_corpus(open_run(project / "run"))
+
+
+@pytest.mark.parametrize(("umask", "mode", "of_folders"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
+def test_files_have_the_permissions_of_the_umask(
+    toy: Path, tmp_path: Path, umask: int, mode: int, of_folders: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        config = replace(variant_config(toy, "adadec", epochs=1), folder=str(tmp_path / "work"))
+        folder = train(config, tmp_path / "work" / "run").folder
+        evaluate(folder)
+        load(folder).write("house1 n1 k1")
+    finally:
+        os.umask(before)
+    written = list((tmp_path / "work").rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.is_file()} == {mode}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.is_dir()} == {of_folders}
+    assert {path.name for path in written} >= {"best.safetensors", "test.outputs.jsonl", "index-words-raw", "exemplars"}

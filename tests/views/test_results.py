@@ -156,3 +156,10 @@ def test_missing_fewer_and_no_outputs_are_refused(copies: list[Path]) -> None:
         compare_runs(copies)
     with pytest.raises(InputError, match="at least one run"):
         compare_runs([])
+
+
+def test_a_corpus_that_was_named_is_that_of_the_runs(copies: list[Path], runs: list[Path]) -> None:
+    corpus = runs[0].parent / "corpus"
+    assert all(system.run.corpus_folder == corpus for system in compare_runs(copies, corpus=corpus).systems)
+    with pytest.raises(InputError, match=f"{copies[0]}: not a prepared corpus"):
+        compare_runs(copies, corpus=copies[0])

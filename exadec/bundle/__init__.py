@@ -1,0 +1,1 @@
+"""A run -> one file to hand over -> the same run, anywhere."""

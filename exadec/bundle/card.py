@@ -1,0 +1,135 @@
+"""The model card of a bundle: what the model is, how good it is, what it is not for.
+
+In: a run and what is known of it. Out: Markdown.
+"""
+
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+from exadec.corpus.readers import known_styles
+from exadec.errors import InputError
+from exadec.textmetrics import Measured
+from exadec.training.checkpoint import Run, open_corpus
+from exadec.training.evaluation import measure_outputs, outputs_path, read_outputs
+
+_TRAINED = ("epochs", "batch_size", "learning_rate", "patience", "seed", "metric", "evaluation_size")
+
+
+def write_card(run: Run, precision: str, weights: int, records: int | None, today: date) -> str:
+    """`weights` are so many numbers; `records` is how many training targets come along, None for none."""
+    config = run.config
+    name = Path(config.folder).name
+    lines = [
+        f"# {name}: {config.model.variant}",
+        "",
+        "A model that says what a source says in the manner of an exemplar. exadec made this file and opens it:",
+        "`exadec generate FILE`, or `exadec.load(FILE)` in Python.",
+        "",
+        *_table("what", "value", _facts(run, name, precision, weights, records, today)),
+        "",
+        "## Training",
+        "",
+        *_table("setting", "value", _settings(run)),
+        "",
+        "## Scores",
+        "",
+        *_scores(run, precision),
+        "",
+        "## What it reads, and what it does not",
+        "",
+        *(f"- {line}" for line in _limits(run, records)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(first: str, second: str, rows: list[tuple[str, object]]) -> list[str]:
+    cells = ((left, str(right).replace("|", "\\|").replace("\n", " ")) for left, right in rows)
+    return [f"| {first} | {second} |", "|---|---|", *(f"| {left} | {right} |" for left, right in cells)]
+
+
+def _facts(
+    run: Run, name: str, precision: str, weights: int, records: int | None, today: date
+) -> list[tuple[str, object]]:
+    config = run.config
+    model, corpus = config.model, config.corpus
+    try:
+        trained_on = f"{open_corpus(run).size('train'):,} records"
+    except InputError:  # a run is exported without its corpus, too
+        trained_on = "not known: the corpus was not there"
+    inside = "none" if records is None else f"{records:,} training targets, with an index of their sources"
+    return [
+        ("data set", f"{name} (format {corpus.format})"),
+        ("trained on", trained_on),
+        ("model", f"{model.variant}: {model.cell}, hidden {model.hidden}, embedding {model.embedding}"),
+        ("weights", f"{weights:,} numbers, {precision}"),
+        ("vocabulary", f"{len(run.vocabulary):,} pieces ({corpus.segmentation})"),
+        ("exemplars inside", inside),
+        ("written", f"{today.isoformat()}, with exadec {version('exadec')}"),
+        ("corpus", f"`{run.facts['corpus']}`"),
+    ]
+
+
+def _settings(run: Run) -> list[tuple[str, object]]:
+    config = run.config
+    rows: list[tuple[str, object]] = [(f"training.{name}", getattr(config.training, name)) for name in _TRAINED]
+    rows += [("exemplars.policy", config.exemplars.policy), ("preset", config.preset)]
+    rows += [(name, run.facts[name]) for name in ("backend", "precision", "torch") if name in run.facts]
+    try:
+        best = max(run.evaluations(), key=lambda event: event.value)
+        sample = f" ({best.sample} instances)" if best.sample else ""
+        rows.append((f"best {config.training.metric} on the development set", f"{best.value:.2f}{sample}"))
+    except InputError:  # metrics are not needed for anything else
+        pass
+    return rows
+
+
+def _scores(run: Run, precision: str) -> list[str]:
+    lines: list[str] = []
+    for split in ("test", "valid"):
+        path = outputs_path(run.folder, split)
+        if not path.is_file():
+            continue
+        outputs = read_outputs(path)
+        if not outputs:
+            continue
+        measured = measure_outputs(outputs, [run.config.training.metric], known_styles(run.config.corpus))
+        lines += ["", f"{len(outputs):,} texts of the {split} set, with 95% bootstrap intervals over instances:", ""]
+        lines += _table("score", "value", [_score_row(one) for one in measured.values()])
+    if not lines:
+        return ["None: the run had no decoded outputs when it was exported (`exadec generate RUN --split test`)."]
+    note = "" if precision == "float32" else f" They are of float32 weights; this file has {precision}."
+    return [f"Texts were written by the run before the export.{note}", *lines]
+
+
+def _score_row(measured: Measured) -> tuple[str, object]:
+    score = measured.score
+    return score.name, f"{score.value:.2f} [{measured.low:.2f}, {measured.high:.2f}], `{score.signature}`"
+
+
+def _limits(run: Run, records: int | None) -> list[str]:
+    config = run.config
+    corpus, model = config.corpus, config.model
+    lines = [f"A source is plain text (UTF-8). What is beyond {corpus.max_source} pieces is not read."]
+    if not model.reads_exemplars:
+        lines.append("It reads no exemplar.")
+    else:
+        lines.append(f"An exemplar is plain text, too; what is beyond {corpus.max_target} pieces is not read.")
+        lines.append(
+            "Without an exemplar it retrieves one from the training targets, which are inside."
+            if records is not None
+            else "It needs an exemplar: no training targets are inside to retrieve one from."
+        )
+    if corpus.group_in_source:
+        lines.append(f"It can be told one of these groups: {', '.join(run.facts['groups'])}.")
+    lines += [
+        "It has learnt from its training data only. Another kind of text, or another language, gives nonsense.",
+        "It can say what its source does not say. Check numbers, dates and names.",
+        "The vocabulary holds pieces of the training texts.",
+    ]
+    if records is not None:
+        lines.append(
+            "Whoever has this file can read the training targets, and which words their sources have. "
+            "Hand it on only if you may."
+        )
+    return lines

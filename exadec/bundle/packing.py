@@ -1,0 +1,191 @@
+"""A run into one file.
+
+In: a run folder and, if exemplars are to come along, its corpus. Out: a ZIP file without compression, with a manifest.
+"""
+
+import hashlib
+import io
+import json
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import torch
+import yaml
+
+from exadec.bundle.card import write_card
+from exadec.bundle.packed import CARD, ENDING, FORMAT, INDEX, RECORDS, WEIGHTS
+from exadec.config import Config
+from exadec.corpus.prepare import Corpus
+from exadec.corpus.segment import BpeSegmenter
+from exadec.corpus.stage import AGAIN
+from exadec.errors import InputError
+from exadec.exemplars.index_files import files_of, read_manifest
+from exadec.files import replacing
+from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
+from exadec.reading.folder import Folder
+from exadec.strict_yaml import require_choice
+from exadec.training.checkpoint import CONFIG, FACTS, VOCABULARY, Run, open_run
+from exadec.training.weights import write_tensors
+
+PRECISIONS = ("float32", "bfloat16")
+_PADDING = 0xD935
+"""The kind of extra field that other programs, too, use to align the members of a ZIP file"""
+_MARGIN = 1 << 20
+"""Bytes kept for the directory at the end of a ZIP file"""
+
+
+def export(
+    run: Path | str,
+    out: Path | str,
+    precision: str = "float32",
+    with_exemplars: bool = False,
+    corpus: Path | str | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a run's model to one file that `load` opens anywhere.
+
+    bfloat16 halves the file, and texts may differ from the run's. `with_exemplars` adds the training targets and their
+    index, so that exemplars are retrieved without the corpus. `corpus` is the folder of the run's corpus, if it is not
+    where the run says. `force` replaces a file that is there already.
+    """
+    out, opened = Path(out), open_run(Path(run), corpus=None if corpus is None else Path(corpus))
+    require_choice(precision, PRECISIONS, "precision")
+    if out.suffix != ENDING or out.is_dir():
+        raise InputError(f"{out}: choose a name that ends in {ENDING}, such as {out.with_suffix(ENDING)}.")
+    if out.exists() and not force:
+        raise InputError(f"{out}: the file exists; choose another name, or replace it with `force=True`.")
+    if with_exemplars and not opened.config.model.reads_exemplars:
+        raise InputError(
+            f"{opened.folder}: this model ({opened.config.model.variant}) does not read exemplars; export it without."
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as draft, draft.open("wb") as file:
+        try:
+            _write(file, opened, precision, with_exemplars)
+        except OverflowError:
+            raise InputError(
+                f"{out}: the file would be larger than {LARGEST:,} bytes; try bfloat16, or leave out the exemplars."
+            ) from None
+    return out
+
+
+def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool) -> None:
+    tensors = {name: one for name, one in run.read_weights().items() if name.startswith("model.")}
+    records = None
+    with BundleFile(file) as bundle:
+        for name, text in (
+            (CONFIG, yaml.safe_dump(without_paths(run.config).to_dict(), sort_keys=False, allow_unicode=True)),
+            (FACTS, json.dumps({name: one for name, one in run.facts.items() if name != "corpus_folder"}, indent=1)),
+        ):
+            bundle.add_text(name, text)
+        for name in (VOCABULARY, BpeSegmenter.FILE):
+            if (run.folder / name).exists():  # words need no encoding
+                bundle.copy(run.files, name)
+        with bundle.member(WEIGHTS) as member:
+            write_tensors(member, {name: _in(precision, one) for name, one in tensors.items()}, {})
+        if with_exemplars:
+            records = _add_exemplars(bundle, run)
+        weights = sum(tensor.numel() for tensor in tensors.values())
+        bundle.add_text(CARD, write_card(run, precision, weights, records, datetime.now(UTC).date()))
+        facts = {"format": FORMAT, "exadec": version("exadec"), "precision": precision, "records": records}
+        bundle.add_text(MANIFEST, json.dumps({**facts, "files": bundle.files}, indent=1) + "\n")
+
+
+def _in(precision: str, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(getattr(torch, precision)) if tensor.is_floating_point() else tensor
+
+
+def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
+    """Add training targets and their index; returns how many."""
+    retriever = run.open_retriever()
+    corpus, index = retriever.corpus, retriever.index
+    assert isinstance(corpus, Corpus)
+    assert index.folder is not None
+    count = corpus.size("train")
+    if len(index) != count:
+        raise InputError(f"{index.folder}: not all training records are in this index; delete it.")
+    files = Folder(corpus.folder, AGAIN, corpus.manifest["files"])
+    for name in RECORDS:
+        bundle.copy(files, name)
+    manifest = read_manifest(index.folder)
+    bundle.copy(files_of(index.folder), MANIFEST, INDEX)
+    for name in manifest["files"]:
+        bundle.copy(files_of(index.folder, manifest), name, INDEX)
+    return count
+
+
+def without_paths(config: Config) -> Config:
+    """The configuration without folders of whoever trained the run: only the last part of each path is kept."""
+    paths = {
+        "corpus": ("source_folder", "train", "valid", "test"),
+        "exemplars": ("given",),
+        "model": ("glove",),
+        "training": ("start_from",),
+    }
+    for section, names in paths.items():
+        values = {name: getattr(getattr(config, section), name) for name in names}
+        config = config.replace(section, **{name: value and Path(value).name for name, value in values.items()})
+    return replace(config, folder=Path(config.folder).name)
+
+
+class BundleFile:
+    """Writes the members of a bundle, one after the other, and their hashes at the end."""
+
+    def __init__(self, file: BinaryIO):
+        self._archive = ZipFile(file, "w", ZIP_STORED)
+        self.files: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> "BundleFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._archive.close()
+
+    @contextmanager
+    def member(self, name: str) -> Iterator[BinaryIO]:
+        """A member to write to. It begins at a multiple of `ALIGNMENT`, so that arrays in it can be mapped."""
+        info = ZipInfo(name)  # without a date, so that the same run gives the same members
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        begin = self._archive.start_dir + 30 + len(name) + 4
+        padding = bytes(-begin % ALIGNMENT)
+        info.extra = _PADDING.to_bytes(2, "little") + len(padding).to_bytes(2, "little") + padding
+        with self._archive.open(info, "w") as file:
+            hashing = _Hashing(file, LARGEST - begin - _MARGIN)
+            yield cast(BinaryIO, hashing)
+        self.files[name] = {"bytes": hashing.size, "sha256": hashing.hashed.hexdigest()}
+
+    def add_text(self, name: str, text: str) -> None:
+        with self.member(name) as file:
+            file.write(text.encode())
+
+    def copy(self, files: Folder, name: str, folder: str = "") -> None:
+        """Copy a file, after the checks that every reader makes."""
+        with files.open(name) as file, self.member(f"{folder}/{name}" if folder else name) as member:
+            shutil.copyfileobj(file, member, 1 << 20)
+
+
+class _Hashing(io.RawIOBase):
+    """Passes on what is written, and hashes it; more than fits is an `OverflowError`."""
+
+    def __init__(self, file: Any, room: int):
+        self._file, self._room, self.hashed, self.size = file, room, hashlib.sha256(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        written = memoryview(content).nbytes
+        self.size += written
+        if self.size > self._room:
+            raise OverflowError
+        self._file.write(content)
+        self.hashed.update(content)
+        return written

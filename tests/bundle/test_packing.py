@@ -1,0 +1,166 @@
+"""What is exported is the run: the same texts, the same exemplars, in a file that any program can look into."""
+
+import os
+import shutil
+import stat
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from exadec.api import Generation, Writer, load
+from exadec.bundle import packing
+from exadec.bundle.packed import open_bundle
+from exadec.bundle.packing import export
+from exadec.config import VARIANTS
+from exadec.errors import InputError
+from exadec.reading.archive import ALIGNMENT
+from exadec.training.checkpoint import Run, open_corpus, open_run
+from exadec.training.trainer import train
+from support.tiny_runs import config_beyond_the_paper
+from support.toys import config_for, toy_records, variant_config, write_splits
+
+SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7 unheard-of", "東京"]
+
+
+def shown(generations: list[Generation]) -> list[object]:
+    return [
+        (one.text, one.score, one.exemplars, one.similarity, one.memory, one.alternatives, one.truncated)
+        for one in generations
+    ]
+
+
+def assert_same(one: Writer, other: Writer, **options: object) -> None:
+    assert shown(one.write_all(SOURCES, **options)) == shown(other.write_all(SOURCES, **options))
+
+
+def test_the_file_writes_what_the_folder_writes(run: Run, bundle: Path, tmp_path: Path) -> None:
+    """Elsewhere, with nothing of the run beside it."""
+    moved = shutil.copy(bundle, tmp_path / "another-name.exadec")
+    ours, theirs = load(run.folder), load(moved)
+    assert_same(ours, theirs)
+    assert_same(ours, theirs, group="g1", n_best=2)
+    assert_same(ours, theirs, exemplars="up n1 k1")
+    assert_same(ours, theirs, group=["g0", None, "g2", None])
+    assert ours.retrieve(SOURCES) == theirs.retrieve(SOURCES)
+    assert theirs.retrieve(SOURCES[:1])[0][0] is not None
+    assert shown(load(moved, {"search.beam_size": 1}).write(SOURCES)) == shown(
+        load(run.folder, {"search.beam_size": 1}).write(SOURCES)
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["another-name.exadec"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_model_can_be_exported(tmp_path: Path, variant: str) -> None:
+    write_splits(tmp_path, toy_records(60, seed=0))
+    config = variant_config(tmp_path, variant, epochs=1)
+    settings = {"features": "pieces", "weighting": "tfidf", "exclude_same_source": True, "policy": "sample"}
+    config = config.replace("exemplars", **settings)
+    run = train(config, tmp_path / "work" / "run")
+    reads = config.model.reads_exemplars
+    out = export(run.folder, tmp_path / "a.exadec", with_exemplars=reads)
+    assert_same(load(run.folder), load(out))
+    if not reads:
+        with pytest.raises(InputError, match="does not read exemplars; export it without"):
+            export(run.folder, tmp_path / "b.exadec", with_exemplars=True)
+
+
+def test_a_run_beyond_the_paper_can_be_exported(tmp_path: Path) -> None:
+    write_splits(tmp_path, toy_records(60, seed=0))
+    corpus = config_for(tmp_path, vocabulary_size=340).corpus
+    run = train(config_beyond_the_paper(tmp_path / "work", "adadec+attexp", corpus), tmp_path / "work" / "run")
+    out = export(run.folder, tmp_path / "a.exadec", with_exemplars=True)
+    assert_same(load(run.folder), load(out))
+    assert_same(load(run.folder), load(out), guidance=0.5)
+
+
+def test_without_exemplars_it_says_what_is_missing(run: Run, tmp_path: Path) -> None:
+    out = export(run.folder, tmp_path / "a.exadec")
+    writer = load(out)
+    assert_same(writer, load(run.folder), exemplars="up n1 k1")
+    with pytest.raises(InputError, match=r"a.exadec: no exemplar can be retrieved, .*`with_exemplars=True`"):
+        writer.write(SOURCES[0])
+    corpus = open_corpus(run).folder
+    assert_same(load(out, corpus=corpus), load(run.folder))
+    with pytest.raises(InputError, match=r"a.exadec: the corpus of this run is not part of this file; say where"):
+        open_corpus(open_bundle(out))
+    with pytest.raises(InputError, match=r"a.exadec: a file, not a run folder"):
+        open_run(out)
+
+
+def test_bfloat16_rounds_the_weights_and_halves_them(run: Run, bundle: Path, tmp_path: Path) -> None:
+    out = export(run.folder, tmp_path / "a.exadec", precision="bfloat16", with_exemplars=True)
+    exact, rounded = (load(path).model.state_dict() for path in (bundle, out))
+    for name, tensor in exact.items():
+        wanted = tensor.bfloat16().float() if tensor.is_floating_point() else tensor
+        assert torch.equal(rounded[name], wanted), name
+    sizes = [zipfile.ZipFile(path).getinfo("weights.safetensors").file_size for path in (bundle, out)]
+    saved = 2 * sum(tensor.numel() for tensor in exact.values() if tensor.is_floating_point())
+    assert abs(sizes[0] - sizes[1] - saved) < 100  # the headers differ, too
+    assert load(out).retrieve(SOURCES) == load(bundle).retrieve(SOURCES)
+
+
+def test_any_program_can_look_inside(bundle: Path, run: Run) -> None:
+    with zipfile.ZipFile(bundle) as file:
+        assert file.testzip() is None
+        assert file.read("README.md").decode().startswith("# work: adadec\n")
+        infos = file.infolist()
+        everything = b"".join(file.read(info) for info in infos)
+    assert all(info.compress_type == zipfile.ZIP_STORED for info in infos)
+    for member in open_bundle(bundle).archive.members.values():
+        assert member.begin % ALIGNMENT == 0
+    assert b"secret-folder" not in everything  # no path of whoever trained the run
+    assert run.config.folder.endswith("secret-folder/work")
+    assert open_bundle(bundle).config.folder == "work"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_file_has_the_permissions_of_the_umask(run: Run, tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        out = export(run.folder, tmp_path / "new" / "a.exadec")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(out.stat().st_mode) == mode
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_what_cannot_be_written_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "a.exadec"
+    for name in ("a", "a.zip", "a.exadec.txt"):
+        with pytest.raises(InputError, match=r"choose a name that ends in .exadec"):
+            export(run.folder, tmp_path / name)
+    with pytest.raises(InputError, match="`precision` must be one of"):
+        export(run.folder, out, precision="int4")
+    out.write_text("mine")
+    with pytest.raises(InputError, match="the file exists; choose another name, or replace it with `force=True`"):
+        export(run.folder, out)
+    assert out.read_text() == "mine"
+    with monkeypatch.context() as patch:
+        patch.setattr(packing, "LARGEST", 1_060_000)
+        with pytest.raises(InputError, match="would be larger than 1,060,000 bytes"):
+            export(run.folder, out, force=True, with_exemplars=True)
+    assert (out.read_text(), list(tmp_path.iterdir())) == ("mine", [out])
+    export(run.folder, out, force=True)
+    assert load(out).write(SOURCES[0], "up n1 k1").exemplar == "up n1 k1"
+
+
+def test_a_run_without_its_corpus_is_exported_without_exemplars(run: Run, tmp_path: Path) -> None:
+    alone = shutil.copytree(run.folder, tmp_path / "alone" / "run")
+    out = export(alone, tmp_path / "a.exadec")
+    assert "not known: the corpus was not there" in zipfile.ZipFile(out).read("README.md").decode()
+    with pytest.raises(InputError, match=r"alone/run: the corpus of this run is not in .*`corpus=FOLDER`"):
+        export(alone, tmp_path / "b.exadec", with_exemplars=True)
+    assert not (tmp_path / "b.exadec").exists()
+    corpus = open_corpus(run).folder
+    packed = export(alone, tmp_path / "b.exadec", with_exemplars=True, corpus=corpus)
+    assert_same(load(packed), load(run.folder))
+
+
+def test_paths_are_cut_to_names(run: Run) -> None:
+    config = replace(run.config, folder="/home/me/news").replace("model", glove="/data/glove.txt", embedding=50)
+    config = packing.without_paths(config)
+    assert (config.folder, config.model.glove, config.corpus.train) == ("news", "glove.txt", "train.jsonl")
+    assert config.training.start_from is None

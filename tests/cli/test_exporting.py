@@ -1,0 +1,48 @@
+"""`exadec export`, and its file in the other commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.command import SOURCE, assert_refused, exadec
+
+
+def test_an_exported_run_writes_anywhere(run: Path, tmp_path: Path) -> None:
+    done = exadec("export", run, "--out", tmp_path / "a.exadec", "--with-exemplars")
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path / 'a.exadec'}: {(tmp_path / 'a.exadec').stat().st_size:,} bytes." in done.stderr
+    expected = exadec("generate", run, "--json", stdin=SOURCE.encode()).stdout
+    done = exadec("generate", "a.exadec", "--json", stdin=SOURCE.encode(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert json.loads(expected)["exemplar"]
+    done = exadec("swap", "a.exadec", "--source", SOURCE, "--exemplar", "up n1 k1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_refused(exadec("export", run, "--out", tmp_path / "a.exadec"), "or replace it with --force")
+    assert_refused(
+        exadec("generate", "a.exadec", "--split", "test", cwd=tmp_path), "a.exadec: a file, not a run folder"
+    )
+    assert_refused(exadec("swap", "a.exadec", "--study", 3, cwd=tmp_path), "is not part of this file; say where it is")
+
+
+def test_without_exemplars_it_says_what_is_missing(run: Path, folder: Path, tmp_path: Path) -> None:
+    done = exadec("export", run, "--out", tmp_path / "a.exadec", "--precision", "bfloat16")
+    assert done.returncode == 0, done.stderr
+    done = exadec("generate", tmp_path / "a.exadec", stdin=SOURCE.encode())
+    assert_refused(done, "with --corpus FOLDER, or export the run again with --with-exemplars.")
+    for option in (["--exemplar", "up n1 k1"], ["--corpus", folder / "work" / "corpus"]):
+        done = exadec("generate", tmp_path / "a.exadec", *option, stdin=SOURCE.encode())
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "a.zip"], "a.zip: choose a name that ends in .exadec, such as a.exadec."),
+        (["--out", "a.exadec", "--precision", "int8"], "`precision` must be one of float32, bfloat16"),
+        (["--out", "a.exadec", "--corpus", "nowhere", "--with-exemplars"], "nowhere: not a prepared corpus"),
+    ],
+)
+def test_mistakes_get_one_line(run: Path, tmp_path: Path, options: list[str], message: str) -> None:
+    assert_refused(exadec("export", run, *options, cwd=tmp_path), message)
+    assert list(tmp_path.iterdir()) == []
