@@ -20,6 +20,7 @@ from exadec.errors import InputError
 from exadec.reading import lines
 from exadec.reading.arrays import map_array, require_ascending, require_offsets, require_within
 from exadec.reading.content import (
+    Part,
     digest,
     hash_file,
     matches,
@@ -309,3 +310,25 @@ def test_links_are_refused_wherever_they_lead(tmp_path: Path) -> None:
     (tmp_path / "x.draft").symlink_to("nowhere")
     with pytest.raises(InputError, match=r"x.draft: a symbolic link"):
         refuse_links(tmp_path)
+
+
+def test_a_part_of_a_file_is_a_file(tmp_path: Path) -> None:
+    """It ends where it should, and its arrays are mapped where they are."""
+    for name, content in (("array", np.arange(5)), ("other", np.arange(3))):
+        np.save(tmp_path / f"{name}.npy", content)
+    array, other = ((tmp_path / f"{name}.npy").read_bytes() for name in ("array", "other"))
+    (tmp_path / "whole").write_bytes(b"x" * 64 + array + other)
+    with (tmp_path / "whole").open("rb") as file:
+        part = Part(file, 64, len(array))
+        assert part.read() == array
+        assert (part.read(), part.read(5)) == (b"", b"")
+        assert (part.seek(-3, os.SEEK_END), part.read(99), part.tell()) == (len(array) - 3, array[-3:], len(array))
+        assert (part.seek(10**6), part.read(9)) == (10**6, b"")
+        part.seek(0)
+        assert digest(part) == hash_file(tmp_path / "array.npy")
+        mapped = map_array(part, np.int64, (5,))
+        np.testing.assert_array_equal(mapped, np.arange(5))
+        assert isinstance(mapped.base, np.memmap)
+        with pytest.raises(ValueError, match="its size is not what its header says"):
+            map_array(Part(file, 64, len(array) - 8), np.int64, (5,))
+        np.testing.assert_array_equal(map_array(Part(file, 64 + len(array), len(other)), np.int64, (3,)), np.arange(3))

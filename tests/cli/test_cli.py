@@ -66,7 +66,7 @@ def test_a_shell_completes_verbs_and_options(typed: str, offered: set[str]) -> N
 def test_help_lists_verbs_and_metrics() -> None:
     done = exadec("--help")
     assert done.returncode == 0
-    for verb in ("demo", "prepare", "retrieve", "train", "generate", "score", "report", "swap"):
+    for verb in ("demo", "prepare", "retrieve", "train", "generate", "score", "report", "swap", "export"):
         assert verb in done.stdout
         assert exadec(verb, "--help").returncode == 0
     listed = exadec("score", "--help").stdout
