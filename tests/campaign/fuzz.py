@@ -255,6 +255,13 @@ def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, lim
     def on_alarm(number: int, frame: object) -> None:
         raise HungError
 
+    def attempt(case: int) -> None:
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        try:
+            one(random.Random(f"{seed}/{case}"))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
     signal.signal(signal.SIGALRM, on_alarm)
     one = TARGETS[name](folder)
     problems: dict[str, str] = {}
@@ -264,9 +271,11 @@ def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, lim
     started = time.monotonic()
     while executions < cases and time.monotonic() - started < seconds:
         place[:8] = executions.to_bytes(8, "little")
-        signal.setitimer(signal.ITIMER_REAL, limit)
         try:
-            one(random.Random(f"{seed}/{executions}"))
+            try:
+                attempt(executions)
+            except HungError:  # once more: the process may have been stopped
+                attempt(executions)
         except InputError as error:
             refused += 1
             if "\n" in str(error):
@@ -277,8 +286,6 @@ def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, lim
             where = traceback.extract_tb(error.__traceback__)[-1]
             key = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
             problems.setdefault(key, f"case {executions}: {error!r}"[:300])
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
         executions += 1
         if executions == 1000:
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
