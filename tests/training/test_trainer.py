@@ -302,7 +302,7 @@ def test_folder_that_is_not_a_run_is_never_emptied(toy: Path, tmp_path: Path, fo
         (run.folder / name).rmdir()
     with pytest.raises(InputError, match=r"did not write this"):
         train(config, Path(config.folder), force=force)  # with corpus, exemplars and other runs
-    assert load(run.folder).write("house1 n1 k1", "up n1 k1").score < 0
+    assert load(run.folder).write("house1 n1 k1").score < 0
 
 
 def test_second_training_of_a_run_is_refused(toy: Path) -> None:
