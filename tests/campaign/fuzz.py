@@ -27,7 +27,6 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -308,7 +307,6 @@ def fuzz(name: str, seed: int = 1, cases: int = 1 << 60, seconds: float = 60, li
     home = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=home) as folder, mmap.mmap(-1, 8) as place:
         if name in ("run", "bundle"):
-            torch.set_num_threads(1)  # the child would wait for threads that only its parent has
             make_project(Path(folder) / "project")
             shutil.rmtree(Path(folder) / "project" / "work" / "corpus")
         reading, writing = os.pipe()

@@ -9,6 +9,8 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from exadec.cli import main
 
 
@@ -33,7 +35,10 @@ def fork() -> int:
     """`os.fork`, without the warning of newer versions of Python if there are threads: no child uses them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+        child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)  # it would wait for threads that only its parent has
+    return child
 
 
 def run_forked(arguments: list[str], folder: Path, stdin: bytes = b"", seconds: int = 30) -> Outcome:
