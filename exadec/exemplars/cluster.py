@@ -105,23 +105,20 @@ def join_on_cluster(
         all_weights = ray.put(weights)
         held: list[Any] = []
         arranged: list[Any] = []
-        try:
-            for begin in query_begins:
-                query_block = ray.put(_query_block(queries, allowed, begin, blocks.queries))
-                parts: list[Any] = []
-                for number, first in enumerate(candidate_begins):
-                    flight.wait_for_room()
-                    if number == len(arranged):  # not earlier, so that reading keeps pace with joining
-                        held.append(ray.put(_candidate_rows(candidates, allowed, first, blocks.candidates)))
-                        arranged.append(arrange.remote(held[-1], all_weights, first))
-                    finished, part = match.remote(query_block, arranged[number], k)
-                    flight.add_pair(finished)
-                    parts = [*parts, part] if len(parts) < _FAN else [merge.remote(*parts), part]
-                if parts:
-                    flight.add_result(merge.remote(*parts), begin, query_block)
-            return flight.finish()
-        finally:
-            flight.cancel()
+        for begin in query_begins:
+            query_block = ray.put(_query_block(queries, allowed, begin, blocks.queries))
+            parts: list[Any] = []
+            for number, first in enumerate(candidate_begins):
+                flight.wait_for_room()
+                if number == len(arranged):  # not earlier, so that reading keeps pace with joining
+                    held.append(ray.put(_candidate_rows(candidates, allowed, first, blocks.candidates)))
+                    arranged.append(arrange.remote(held[-1], all_weights, first))
+                finished, part = match.remote(query_block, arranged[number], k)
+                flight.add_pair(finished)
+                parts = [*parts, part] if len(parts) < _FAN else [merge.remote(*parts), part]
+            if parts:
+                flight.add_result(merge.remote(*parts), begin, query_block)
+        return flight.finish()
 
 
 @contextmanager
@@ -152,7 +149,11 @@ def _cores(ray: Any) -> int:
 
 
 class _Flight:
-    """The tasks in flight: never more than a few per core, however many pairs of blocks there are."""
+    """The tasks in flight: never more than a few per core, however many pairs of blocks there are.
+
+    After an error or an interrupt, those few run to their end in the caller's own Ray. Nothing cancels them: Ray 2.60
+    aborts the calling process now and then if a task ends while it is being cancelled.
+    """
 
     def __init__(self, ray: Any, found: Neighbours, pairs: int, report: Callable[[int, int], None]):
         self.ray = ray
@@ -180,11 +181,6 @@ class _Flight:
         while self.waiting:
             self._land_one()
         return self.found
-
-    def cancel(self) -> None:
-        """Cancel all tasks after an error or an interrupt: in the caller's own Ray they would keep running."""
-        for reference in self.waiting:
-            self.ray.cancel(reference)
 
     def _land_one(self) -> None:
         [reference], _ = self.ray.wait(list(self.waiting), num_returns=1, fetch_local=False)
