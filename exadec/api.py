@@ -17,7 +17,7 @@ from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
-from exadec.errors import InputError
+from exadec.errors import RequestError
 from exadec.exemplars.retriever import Found, Retriever, TrainingRecords
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
@@ -197,7 +197,7 @@ class Writer:
         requests = [Request(*parts) for parts in zip(sources, exemplars, groups, strict=True)]
         results = []
         for result in self.answer(requests, n_best, guidance):
-            if isinstance(result, InputError):
+            if isinstance(result, RequestError):
                 raise result
             results.append(result)
         return results
@@ -213,15 +213,15 @@ class Writer:
 
     def answer(
         self, requests: Sequence[Request], n_best: int = 1, guidance: float | None = None
-    ) -> list[Generation | InputError]:
+    ) -> list[Generation | RequestError]:
         """One result for each request, in their order: a text, or the reason why there is none.
 
-        What is wrong with one request does not disturb the others.
+        What is wrong with one request does not disturb the others. A file that is damaged or gone is an error for all.
         """
         search = self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
-        results: dict[int, Generation | InputError] = {}
+        results: dict[int, Generation | RequestError] = {}
         by_length = sorted(range(len(requests)), key=lambda number: len(requests[number].source))
         for start in range(0, len(requests), search.batch_size):
             numbers = by_length[start : start + search.batch_size]
@@ -230,30 +230,30 @@ class Writer:
             sound = [one for one in inputs if isinstance(one, _Input)]
             written = iter(self._write_batch(sound, table, search, n_best) if sound else ())
             results |= {
-                number: one if isinstance(one, InputError) else next(written)
+                number: one if isinstance(one, RequestError) else next(written)
                 for number, one in zip(numbers, inputs, strict=True)
             }
         return [results[number] for number in range(len(requests))]
 
-    def _read(self, requests: Sequence[Request], table: PieceTable) -> list[_Input | InputError]:
+    def _read(self, requests: Sequence[Request], table: PieceTable) -> list[_Input | RequestError]:
         """Ids of each source and of its exemplars, given or retrieved."""
         found = self._find(requests)
         return [_or_error(self._read_one, one, found.get(number), table) for number, one in enumerate(requests)]
 
-    def _find(self, requests: Sequence[Request]) -> dict[int, list[Found] | InputError]:
+    def _find(self, requests: Sequence[Request]) -> dict[int, list[Found] | RequestError]:
         """The exemplars of those requests that have none, retrieved for each group at once."""
-        found: dict[int, list[Found] | InputError] = {}
+        found: dict[int, list[Found] | RequestError] = {}
         if not self.run.config.model.reads_exemplars:
             return found
         for group in dict.fromkeys(one.group for one in requests if one.exemplar is None):
             numbers = [i for i, one in enumerate(requests) if one.exemplar is None and one.group == group]
             texts = [requests[i].source for i in numbers]
             several = _or_error(self._retriever.find_several, texts, group, self.run.config.model.exemplars_read)
-            found |= {i: several if isinstance(several, InputError) else several[j] for j, i in enumerate(numbers)}
+            found |= {i: several if isinstance(several, RequestError) else several[j] for j, i in enumerate(numbers)}
         return found
 
-    def _read_one(self, request: Request, found: list[Found] | InputError | None, table: PieceTable) -> _Input:
-        if isinstance(found, InputError):
+    def _read_one(self, request: Request, found: list[Found] | RequestError | None, table: PieceTable) -> _Input:
+        if isinstance(found, RequestError):
             raise found
         count = self.run.config.model.exemplars_read
         ids, truncated = self._read_source(request.source, self._announce(request.group), table)
@@ -272,25 +272,25 @@ class Writer:
         if group is None or not self.run.config.corpus.group_in_source:
             return []
         if group not in self.run.facts["groups"]:
-            raise InputError(f"no training record has the group {group!r}.")
+            raise RequestError(f"no training record has the group {group!r}.")
         return self.run.segmenter.segment(announce(group))
 
     def _read_source(self, source: str, opening: list[str], table: PieceTable) -> tuple[np.ndarray, int]:
         limit = self.run.config.corpus.max_source
         pieces = self.run.segmenter.segment(" ".join(source.split()))
         if not pieces:
-            raise InputError("the source is empty.")
+            raise RequestError("the source is empty.")
         pieces = opening + pieces
         return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
     def _read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
         model, limit = self.run.config.model, self.run.config.corpus.max_target
         if not model.reads_exemplars:
-            raise InputError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
+            raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
         pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
         ids = np.array(table.encode(pieces[:limit]))
         if not (ids < len(self.run.vocabulary)).any():
-            raise InputError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
+            raise RequestError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
         # A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
         return mark(ids) if self.run.config.exemplars.form_share > 0 else ids, max(0, len(pieces) - limit)
 
@@ -355,10 +355,10 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
-def _or_error(read: Callable[..., One], *arguments: Any) -> One | InputError:
+def _or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:
     try:
         return read(*arguments)
-    except InputError as error:
+    except RequestError as error:
         return error
 
 

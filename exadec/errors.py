@@ -1,6 +1,6 @@
 """The errors a user can cause.
 
-In: nothing. Out: `InputError`, which the command line prints as one line and turns into exit status 2.
+In: nothing. Out: `InputError` and its kinds, which the command line prints as one line and turns into exit status 2.
 """
 
 
@@ -10,6 +10,10 @@ class InputError(ValueError):
     def __init__(self, message: str):
         # A name in a stranger's file may hold a line break.
         super().__init__(" ".join(message.splitlines()))
+
+
+class RequestError(InputError):
+    """One request of many cannot be met, because of what it asks for; the others can."""
 
 
 def explain_lack_of_memory(error: BaseException) -> str | None:

@@ -19,7 +19,7 @@ from exadec.api import Writer, load
 from exadec.config import VARIANTS, Config
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vocabulary import PieceTable
-from exadec.errors import InputError
+from exadec.errors import InputError, RequestError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
@@ -74,11 +74,20 @@ def test_what_is_wrong_with_one_request_does_not_disturb_the_others(writers: dic
     for number, one in enumerate(found):
         if number in messages:
             assert messages[number] in str(one)
-            assert isinstance(one, InputError)
+            assert isinstance(one, RequestError)
         else:
             other = next(expected)
             assert (one.text, one.exemplars) == (other.text, other.exemplars)
             assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_a_damaged_file_is_no_fault_of_a_request(writers: dict[str, Writer], monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> str:
+        raise InputError("corpus/ids.npy: the file is damaged.")
+
+    monkeypatch.setattr(Writer, "_found_text", damaged)
+    with pytest.raises(InputError, match="the file is damaged"):
+        writers["adadec"].answer([Request(SOURCES[0], "up n9 k2"), Request(SOURCES[0])])
 
 
 def test_texts_do_not_depend_on_batches_or_order(writers: dict[str, Writer]) -> None:

@@ -111,8 +111,11 @@ class _SegmentFiles:
     def _add_words(self, bag: BagOfWords) -> None:
         path = self._path("words")
         text = self._map("words", np.uint8, (None,)).tobytes()
-        words = parse_json(decode(text, path), path)
         with self.files.checking(path):
+            try:
+                words = parse_json(decode(text, path), path)
+            except InputError:
+                raise ValueError("it is not JSON") from None
             if not matches(words, [str]) or len(set(words)) < len(words) or not bag.columns.keys().isdisjoint(words):
                 raise ValueError("it is not a list of new words")
         weights = self._map("word_weights", np.int64, (len(words),), partial(require_within, low=1, high=_HEAVIEST))

@@ -183,7 +183,8 @@ def open_trained_exemplars(corpus: Corpus, config: ExemplarConfig, key: str) -> 
     for place in (folder, older):
         if (place / MANIFEST).is_file() and ExemplarMap(place, corpus).hash == key:
             return open_exemplars(corpus, place)
-    raise InputError(f"{folder}: the exemplars have changed since the run was trained, or are not there any more.")
+    changed = "the exemplars have changed since the run was trained, or are not there any more"
+    raise InputError(f"{folder}: {changed}: they are not those of its run.json.")
 
 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None) -> BowIndex:

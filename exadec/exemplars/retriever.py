@@ -16,7 +16,7 @@ from exadec.corpus.prepare import Corpus
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.sequences import Sequences, fingerprints
 from exadec.corpus.vocabulary import UNK, PieceTable
-from exadec.errors import InputError
+from exadec.errors import RequestError
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.new_texts import NewTexts
@@ -118,7 +118,7 @@ class Retriever:
         names = self.corpus.group_names
         members: np.ndarray = self.corpus.groups("train") == (names.index(group) if group in names else None)
         if not members.any():
-            raise InputError(f"no training record has the group {group!r}.")
+            raise RequestError(f"no training record has the group {group!r}.")
         return members
 
     def _same_source(self, source: str) -> np.ndarray:
