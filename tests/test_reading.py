@@ -1,6 +1,7 @@
 """The door: what comes in is of the type, size and range that was asked for, or one line says what is wrong."""
 
 import gzip
+import io
 import json
 import lzma
 import os
@@ -146,6 +147,40 @@ def test_lines_come_back_from_every_type_of_file(tmp_path_factory: pytest.TempPa
     (folder / "a.txt.xz").write_bytes(packed)
     for path in folder.iterdir():
         assert [line for _, line in read_lines(path)] == texts
+
+
+class Arriving(io.BytesIO):
+    """A pipe: each read returns one piece."""
+
+    def __init__(self, pieces: list[bytes]):
+        super().__init__()
+        self.pieces = [piece for piece in pieces if piece]
+
+    def read1(self, size: int | None = -1) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+
+@given(st.lists(st.text("ab\n", max_size=9).map(str.encode)))
+def test_lines_that_arrive_in_pieces_are_those_of_the_whole(pieces: list[bytes]) -> None:
+    found = [line for part in lines.arriving_lines(Arriving(pieces)) for line in part]
+    assert found == [line.removesuffix(b"\n") for line in io.BytesIO(b"".join(pieces))]
+
+
+def test_a_line_is_handed_on_before_the_next_one_arrives() -> None:
+    pipe = Arriving([b"a\nb", b"c\n", b"d"])
+    arriving = lines.arriving_lines(pipe)
+    assert next(arriving) == [b"a"]
+    assert pipe.pieces == [b"c\n", b"d"]
+    assert list(arriving) == [[b"bc"], [b"d"]]
+
+
+def test_of_a_line_that_is_too_long_only_the_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST", 4)
+    (found,) = lines.arriving_lines(Arriving([b"abc", b"def", b"ghi", b"j\nkl\n"]))
+    assert found == [b"abcde", b"kl"]
+    with pytest.raises(InputError, match="here:7: the line is longer than 4 bytes"):
+        lines.decode_line(found[0], "here", 7)
+    assert lines.decode_line(found[1], "here", 8) == "kl"
 
 
 @pytest.mark.parametrize("ending", ["gz", "xz"])
