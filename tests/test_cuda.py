@@ -103,7 +103,7 @@ def test_surprise_at_the_development_set_equals_the_cpu(
     run = train(config, toy / f"surprise-{variant}-{backend}-{precision}")
     logged = [event.surprise for event in run.metrics() if isinstance(event, Evaluated)]
     corpus = open_corpus(run)
-    expected = mean_surprise(run.load_model(LAST).cpu(), corpus, retrieve(corpus), "valid", choose_sample(60, 50))
+    expected = mean_surprise(run.load_model(LAST).cpu(), corpus, retrieve(corpus), "valid", choose_sample(600, 50))
     assert logged[-1] == pytest.approx(expected, rel=tolerance)
 
 

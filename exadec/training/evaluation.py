@@ -5,7 +5,7 @@ In: a model and a split. Out: each output with its source, exemplar and referenc
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,19 @@ def decode_split(
             )
         )
     return outputs
+
+
+def gather_references(outputs: Sequence[Output], corpus: Corpus, split: str) -> list[Output]:
+    """The outputs with the references of all records of the split that have their source.
+
+    Some corpora have one record for each reference. With one reference at a time, a text that is as good as another
+    scores less because it words things differently, and the score says little about which weights are best.
+    """
+    references: dict[str, dict[str, None]] = {output.source: {} for output in outputs}
+    for record in corpus.records(split):
+        if record.source in references:
+            references[record.source].update(dict.fromkeys(record.scoring_references()))
+    return [replace(output, references=tuple(references[output.source])) for output in outputs]
 
 
 def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score]:

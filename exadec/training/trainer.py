@@ -52,7 +52,7 @@ from exadec.training.checkpoint import (
     write_config,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import choose_sample, decode_split, mean_surprise, score_outputs
+from exadec.training.evaluation import choose_sample, decode_split, gather_references, mean_surprise, score_outputs
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
@@ -281,7 +281,7 @@ class Trainer:
         """The watched score of the development set's texts, the surprise at its targets, and further scores."""
         split = self.model, self.corpus, self.exemplars, "valid"
         chosen = choose_sample(self.corpus.size("valid"), self.config.evaluation_size)
-        outputs = decode_split(*split, self.run.config.search, chosen)
+        outputs = gather_references(decode_split(*split, self.run.config.search, chosen), self.corpus, "valid")
         others = LOGGED if self.run.config.model.reads_exemplars else ()
         score, *found = score_outputs([self.config.metric, *others], outputs)
         values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}

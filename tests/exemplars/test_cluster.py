@@ -232,11 +232,14 @@ def test_killed_workers_lose_nothing() -> None:
     assert_same(found, on_one_machine(rows, rows, weights, 1, allowed))
 
 
-def told(task: Callable[..., object], folder: Path) -> Callable[..., object]:
-    """A task that leaves a file behind each time it begins."""
+def told(task: Callable[..., object], folder: Path, held_on: str | None = None) -> Callable[..., object]:
+    """A task that leaves a file behind each time it begins, and never ends on the node `held_on`."""
 
     def begin(*arguments: object) -> object:
-        tempfile.mkstemp(dir=folder)
+        here = ray.get_runtime_context().get_node_id()
+        tempfile.mkstemp(prefix=here, dir=folder)
+        if here == held_on:
+            time.sleep(600)  # the node is lost before
         return task(*arguments)
 
     return begin
@@ -245,16 +248,17 @@ def told(task: Callable[..., object], folder: Path) -> Callable[..., object]:
 @pytest.mark.usefixtures("workers")
 def test_a_lost_node_loses_nothing(two_nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 2,000 candidates lie in the stores of the nodes; those of one node are lost with it."""
-    for name in ("_arrange", "_match"):
-        monkeypatch.setattr(cluster, name, told(getattr(cluster, name), tmp_path))
     rows, weights = rows_of(20_000, words=2000)
     queries, itself = rows.slice(0, 4000), all_but_itself(20_000)
     allowed = Allowed(itself.query_keys[:, :4000], itself.candidate_keys, itself.alive, itself.query_ranges[:4000])
     [node] = [node for node in two_nodes.list_all_nodes() if node is not two_nodes.head_node]
+    matches = tmp_path / "matches"
+    matches.mkdir()
+    monkeypatch.setattr(cluster, "_match", told(cluster._match, matches, held_on=node.node_id))
     removed = []
 
     def report(done: int, total: int) -> None:
-        if not removed and done / total > 0.3:
+        if not removed and done / total > 0.3 and any(matches.glob(f"{node.node_id}*")):
             removed.append(node)
             two_nodes.remove_node(node, allow_graceful=False)
 
@@ -264,5 +268,5 @@ def test_a_lost_node_loses_nothing(two_nodes: Cluster, tmp_path: Path, monkeypat
     while all(record["Alive"] for record in ray.nodes()) and time.monotonic() < deadline:
         time.sleep(0.2)  # the join may end before the node counts as dead
     assert [record["Alive"] for record in ray.nodes()].count(False) == 1
-    assert len(list(tmp_path.iterdir())) > 10 + 4 * 10  # so something was done again
+    assert len(list(matches.iterdir())) > 4 * 10  # the match that the node never ended was done again
     assert_same(found, on_one_machine(queries, rows, weights, 1, allowed))

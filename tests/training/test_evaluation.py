@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, CorpusConfig
+from exadec.corpus.prepare import prepare
 from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import BOS, EOS, UNK
 from exadec.exemplars.retrieve import retrieve
@@ -18,9 +19,17 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_corpus
-from exadec.training.evaluation import Output, choose_sample, decode_split, mean_surprise, score_outputs, score_style
+from exadec.training.evaluation import (
+    Output,
+    choose_sample,
+    decode_split,
+    gather_references,
+    mean_surprise,
+    score_outputs,
+    score_style,
+)
 from exadec.training.trainer import train
-from support.toys import variant_config
+from support.toys import toy_config, variant_config, write_splits
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +112,24 @@ def test_a_sample_comes_from_the_whole_split() -> None:
     assert found is not None
     assert np.bincount(found * 4 // 872).min() > 10  # some from each quarter
     assert found.tolist() == choose_sample(872, 100).tolist()
+
+
+def test_outputs_of_one_source_share_their_references(tmp_path: Path) -> None:
+    records: list[dict[str, object]] = [
+        {"source": "oak thai", "target": "oak serves thai"},
+        {"source": "elm", "target": "elm"},
+        {"source": "oak thai", "target": "thai food at oak", "references": ["thai at oak", "oak serves thai"]},
+        {"source": "oak thai", "target": "oak is thai"},
+    ]
+    write_splits(tmp_path, records)
+    corpus = prepare(toy_config(tmp_path))
+    outputs = [
+        Output("0", "oak thai", None, 0.0, ("oak serves thai",), "oak", 0.0),
+        Output("1", "elm", None, 0.0, ("elm",), "elm", 0.0),
+    ]
+    shared = gather_references(outputs, corpus, "valid")
+    assert shared[0] == replace(outputs[0], references=("oak serves thai", "thai at oak", "oak is thai"))
+    assert shared[1] == outputs[1]
 
 
 @pytest.mark.parametrize("variant", ["adadec", "attexp"])
