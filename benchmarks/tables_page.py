@@ -154,7 +154,7 @@ def write_page(tables: Tables) -> str:
         "" if list(read_studies()) else NOT_YET.capitalize() + ".",
         "## Time",
         f"A training step of the preset takes {' (batch 64) and '.join(ratios)} (batch 512) of Seq2seq's on one H200 "
-        "(`python benchmarks/preset.py`), measured before its encodings were centred; asked for: 1.15.",
+        "(`python benchmarks/preset.py`); asked for: 1.15.",
         render(["plan", "results", "minutes on one H200, decoding included"], costs),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

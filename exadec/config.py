@@ -342,8 +342,11 @@ class TrainingConfig:
     clip_norm: float = 1.0
     """Gradients are clipped to this Euclidean norm."""
     metric: str = "rougeL"
-    """Early stopping watches this score on the decoded development set: `rouge1`, `rougeL`, `bleu`... All metrics are
-    in `exadec.textmetrics.metrics.METRICS`."""
+    """The score of the decoded development set: `rouge1`, `rougeL`, `bleu`... All metrics are in
+    `exadec.textmetrics.metrics.METRICS`."""
+    watch: Literal["metric", "surprise"] = "metric"
+    """What early stopping watches, and which weights are the best ones: those with the highest `metric`, or those with
+    the lowest -log p of the development set's targets."""
     evaluations_per_epoch: int = 1
     """How often per epoch the development set is decoded."""
     evaluation_size: int = 2_000

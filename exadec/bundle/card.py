@@ -13,7 +13,7 @@ from exadec.textmetrics import Measured
 from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.evaluation import measure_outputs, outputs_path, read_outputs
 
-_TRAINED = ("epochs", "batch_size", "learning_rate", "patience", "seed", "metric", "evaluation_size")
+_TRAINED = ("epochs", "batch_size", "learning_rate", "patience", "seed", "metric", "watch", "evaluation_size")
 
 
 def write_card(run: Run, precision: str, weights: int, records: int | None, today: date) -> str:
@@ -76,7 +76,7 @@ def _settings(run: Run) -> list[tuple[str, object]]:
     rows += [("exemplars.policy", config.exemplars.policy), ("preset", config.preset)]
     rows += [(name, run.facts[name]) for name in ("backend", "precision", "torch") if name in run.facts]
     try:
-        best = max(run.evaluations(), key=lambda event: event.value)
+        best = run.best_evaluation()
         sample = f" ({best.sample} instances)" if best.sample else ""
         rows.append((f"best {config.training.metric} on the development set", f"{best.value:.2f}{sample}"))
     except InputError:  # metrics are not needed for anything else

@@ -132,7 +132,7 @@ def _say_best_scores(trained: Sequence[Path], metric: str) -> None:
     from exadec.training.checkpoint import open_run
 
     for folder in trained:
-        best = max(open_run(folder).evaluations(), key=lambda event: event.value)
+        best = open_run(folder).best_evaluation()
         sample = f" ({best.sample} instances)" if best.sample else ""
         say(f"{folder}: best {metric} on the development set {best.value:.2f}{sample}.")
     if len(trained) > 1:

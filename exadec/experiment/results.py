@@ -211,8 +211,7 @@ class Measuring:
         started = time.monotonic()
         surprise = {split: round(mean_surprise(model, corpus, exemplars, split), 6) for split in ("valid", "test")}
         measuring = time.monotonic() - started
-        events = run.evaluations()
-        best = max(events, key=lambda event: event.value)
+        events, best = run.evaluations(), run.best_evaluation()
         trained = max(event.seconds for event in run.metrics())
         for trial in self.trials:
             started = time.monotonic()

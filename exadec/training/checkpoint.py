@@ -142,6 +142,10 @@ class Run:
             raise InputError(f"{self.folder / METRICS}: there is no score of the development set; {_REMEDY}.")
         return found
 
+    def best_evaluation(self) -> Evaluated:
+        """The scores of the best weights."""
+        return max(self.evaluations(), key=lambda event: event.merit(self.config.training.watch))
+
 
 def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, Any]) -> Run:
     """Write everything except the weights to a new folder, or in the place of an earlier run."""

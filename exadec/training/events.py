@@ -61,6 +61,10 @@ class Evaluated:
     split_size: int | None = None
     """How many instances the development set has."""
 
+    def merit(self, watch: str) -> float:
+        """What early stopping compares (`training.watch`); more is better."""
+        return self.value if watch == "metric" or self.surprise is None else -self.surprise
+
     @property
     def sample(self) -> str:
         """`2,000 of 22,421`; empty if the whole development set was decoded, or if that is not known."""

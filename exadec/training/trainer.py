@@ -268,9 +268,10 @@ class Trainer:
         size = self.corpus.size("valid")
         counts = min(self.config.evaluation_size, size), size
         place = self._place(batches)
-        self._write(Evaluated(score.name, score.value, score.signature, *place, surprise, others, *counts))
-        if score.value > position.best:
-            position.best, position.stale = score.value, 0
+        event = Evaluated(score.name, score.value, score.signature, *place, surprise, others, *counts)
+        self._write(event)
+        if (merit := event.merit(self.config.watch)) > position.best:
+            position.best, position.stale = merit, 0
             self._write_weights(BEST)
         else:
             position.stale += 1

@@ -114,8 +114,8 @@ def plot_learning_curves(systems: Sequence[System], narrow: bool = False) -> str
             scores.plot(steps, values, color=look.colour, marker=look.marker, markersize=4.5)
             if values:
                 ends.append((values[-1], system.name, look))
-                best = int(np.argmax(values))
-                scores.plot(steps[best], values[best], "o", ms=11, mfc="none", mec=look.colour, mew=1.2)
+                best = system.run.best_evaluation()
+                scores.plot(best.step, best.value, "o", ms=11, mfc="none", mec=look.colour, mew=1.2)
         losses.set_yscale("log")
         losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         losses.yaxis.set_minor_locator(NullLocator())

@@ -401,6 +401,16 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
     assert read_notes(run.folder / BEST)["position"]["step"] == 38  # the second of the epochs, 19 batches each
 
 
+def test_early_stopping_can_watch_surprise(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    surprises = iter([3.0, 1.0, 2.0, 1.5, 0.5])
+    monkeypatch.setattr("exadec.training.trainer.mean_surprise", lambda *arguments: next(surprises))
+    config = variant_config(toy, "seq2seq", epochs=5, patience=2, watch="surprise")
+    run = train(config, toy / "surprised")
+    assert [event.surprise for event in run.evaluations()] == [3.0, 1.0, 2.0, 1.5]
+    assert run.best_evaluation() == run.evaluations()[1]
+    assert read_notes(run.folder / BEST)["position"]["step"] == 38
+
+
 @pytest.mark.parametrize(
     "settings", [{"cell": "gru"}, {"cell": "elman"}, {"copy": "separate"}, {"input_feeding": True}]
 )
