@@ -24,6 +24,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.request import Request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
+from exadec.search.rules import Rule, Spelling, rule_for
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
 from exadec.training.checkpoint import Run
@@ -107,6 +108,8 @@ class _Input(NamedTuple):
     similarity: float | None
     truncated: int
     exemplar_truncated: int
+    rule: Rule
+    """What its text must obey"""
 
 
 _NO_TARGET = np.array([], np.int64)
@@ -260,12 +263,28 @@ class Writer:
         if request.exemplar is not None:
             given, cut = self._read_given(request.exemplar, table)
             instance = Instance(ids, (given,) * count, _NO_TARGET)
-            return _Input(instance, [request.exemplar], None, truncated, cut)
+            return _Input(instance, [request.exemplar], None, truncated, cut, self._make_rule(request, instance, table))
         if found is None:
-            return _Input(Instance(ids, (np.array([NONE]),) * count, _NO_TARGET), [], None, truncated, 0)
+            instance = Instance(ids, (np.array([NONE]),) * count, _NO_TARGET)
+            return _Input(instance, [], None, truncated, 0, self._make_rule(request, instance, table))
         shown = tuple(self._read_found(one, table) for one in found)
         texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
-        return _Input(Instance(ids, shown, _NO_TARGET), texts, found[0].similarity, truncated, 0)
+        instance, similarity = Instance(ids, shown, _NO_TARGET), found[0].similarity
+        return _Input(instance, texts, similarity, truncated, 0, self._make_rule(request, instance, table))
+
+    def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
+        if request.is_free:
+            return Rule()
+        known = len(self.run.vocabulary)
+        copied = {*instance.source.tolist()}
+        if self._copies_exemplar:
+            copied.update(*(ids.tolist() for ids in instance.exemplars))
+        rule, words = rule_for(request, Spelling(self.run.segmenter, table))
+        strange = [word for word in words if word >= known and word not in copied]
+        if strange:
+            [piece, *_] = table.decode(strange)
+            raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
+        return rule
 
     def _announce(self, group: str | None) -> list[str]:
         """The pieces that tell the model the group, as in the sources it was trained on."""
@@ -307,18 +326,22 @@ class Writer:
 
     def _write_batch(
         self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int
-    ) -> list[Generation]:
+    ) -> list[Generation | RequestError]:
         batch = collate([one.instance for one in inputs], len(self.run.vocabulary), self._copies_exemplar)
-        found, coefficients = search_batch(self.model, batch, search, n_best)
+        rules = [one.rule for one in inputs]
+        free = all(type(rule) is Rule for rule in rules)
+        found, coefficients = search_batch(self.model, batch, search, n_best, None if free else rules)
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
-            self._generation(one, hypotheses, table, None if lam is None else lam[i])
+            _or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i])
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
         ]
 
     def _generation(
         self, one: _Input, hypotheses: Sequence[Hypothesis], table: PieceTable, lam: np.ndarray | None
     ) -> Generation:
+        if not hypotheses:
+            raise RequestError("the search found no text that keeps all demands; drop one, or search more widely.")
         (text, score), *others = ((self.run.segmenter.join(table.decode(best.ids)), best.score) for best in hypotheses)
         instance = replace(one.instance, target=np.array(hypotheses[0].ids, np.int64))
         memory = [instance.source, *instance.exemplars] if self._copies_exemplar else [instance.source]

@@ -3,10 +3,12 @@
 In: a line of text, or a record in JSON. Out: a `Request`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from exadec.corpus.record import parse_row, to_record
-from exadec.errors import InputError
+from exadec.errors import InputError, RequestError
 from exadec.reading.content import require_text
 
 
@@ -21,17 +23,60 @@ class Request:
     """Retrieve only from this group."""
     uid: str | None = None
     """A name by which its result is recognised."""
+    beginning: str | None = None
+    """The text begins with these words."""
+    required: tuple[str, ...] = ()
+    """Phrases that the text must have, written as they are here."""
+    forbidden: tuple[str, ...] = ()
+    """Phrases that it may not have as whole words, in whatever case."""
+    max_characters: int | None = None
+    """The text has at most so many characters."""
 
     def __post_init__(self) -> None:
         for name, text in (("the source", self.source), ("the exemplar", self.exemplar), ("the group", self.group)):
             require_text(text or "", name)
+        phrases = [("the beginning", self.beginning)] if self.beginning is not None else []
+        phrases += [(f"a {kind} phrase", one) for kind in ("required", "forbidden") for one in getattr(self, kind)]
+        for name, phrase in phrases:
+            require_text(phrase, name)
+            if not phrase.strip():
+                raise RequestError(f"{name} is empty; leave it out.")
+        if self.max_characters is not None and self.max_characters < 1:
+            raise RequestError(f"max_characters must be at least 1, but is {self.max_characters}.")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it leaves all words to the model."""
+        return self.beginning is None and not self.required and not self.forbidden and self.max_characters is None
 
 
 def parse_request(line: str, where: str) -> Request:
-    """The request of one line of JSONL: `source` or `table`, and perhaps `exemplar`, `group` and `uid`."""
-    row = parse_row(line, where)
-    exemplar = row.get("exemplar")
-    if exemplar is not None and not isinstance(exemplar, str):
-        raise InputError(f"{where}: 'exemplar' must be text, but is a {type(exemplar).__name__}.")
+    """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
+    row: dict[str, Any] = parse_row(line, where)
+    for key in ("exemplar", "beginning"):
+        _check(row, key, str, "text", where)
+    _check(row, "max_characters", int, "a whole number", where)
+    for key in ("required", "forbidden"):
+        _check(row, key, list, "a list of texts", where)
+        if not all(isinstance(one, str) for one in row.get(key) or ()):
+            raise InputError(f"{where}: {key!r} must be a list of texts.")
     record = to_record(row, where, "", require_target=False)
-    return Request(record.source, exemplar, record.group, record.uid or None)
+    try:
+        return Request(
+            record.source,
+            row.get("exemplar"),
+            record.group,
+            record.uid or None,
+            row.get("beginning"),
+            tuple(row.get("required") or ()),
+            tuple(row.get("forbidden") or ()),
+            row.get("max_characters"),
+        )
+    except RequestError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _check(row: Mapping[str, Any], key: str, kind: type, named: str, where: str) -> None:
+    value = row.get(key)
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise InputError(f"{where}: {key!r} must be {named}, but is a {type(value).__name__}.")

@@ -28,8 +28,10 @@ JOINER = "￭"
 _WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
-_BEFORE_LETTERS = (JOINER, "Ġ")
-"""What may stand before a piece's first letter: our joiner, or the space of byte-level BPE."""
+_SPACE = "Ġ"
+"""How byte-level BPE spells a space."""
+_BEFORE_LETTERS = (JOINER, _SPACE)
+"""What may stand before a piece's first letter."""
 
 
 def change_case(piece: str) -> str:
@@ -54,6 +56,9 @@ def find_other_case(vocabulary: Vocabulary) -> np.ndarray:
 class Segmenter(Protocol):
     """Splits text into pieces and joins pieces into text."""
 
+    whole_words: bool
+    """Whether no piece makes the word before it longer."""
+
     def segment(self, text: str) -> list[str]: ...
 
     def encode_all(self, texts: Sequence[str], table: PieceTable) -> Iterator[list[int]]:
@@ -62,11 +67,17 @@ class Segmenter(Protocol):
 
     def join(self, pieces: Iterable[str]) -> str: ...
 
+    def starts_word(self, piece: str) -> bool:
+        """Whether a space comes before the piece, unless it is the first one of a text."""
+        ...
+
     def save(self, folder: Path) -> None: ...
 
 
 class WordSegmenter:
     """Whole words. Pretokenised text is split only at spaces, and no piece gets a joiner."""
+
+    whole_words = True
 
     def __init__(self, pretokenized: bool, lower_case: bool):
         self.pretokenized = pretokenized
@@ -90,6 +101,9 @@ class WordSegmenter:
 
     def join(self, pieces: Iterable[str]) -> str:
         return " ".join(pieces).replace(" " + JOINER, "").removeprefix(JOINER)
+
+    def starts_word(self, piece: str) -> bool:
+        return not piece.startswith(JOINER)
 
     def save(self, folder: Path) -> None:
         """Nothing to save: the configuration has it all."""
@@ -137,6 +151,7 @@ class BpeSegmenter:
     """Byte-level byte-pair encoding: every text can be encoded, and no piece is unknown."""
 
     FILE = "bpe.json"
+    whole_words = False
 
     def __init__(self, tokenizer: Tokenizer, lower_case: bool):
         self.tokenizer = tokenizer
@@ -189,6 +204,9 @@ class BpeSegmenter:
         text: str = self.tokenizer.decoder.decode(list(pieces))
         return text.removeprefix(" ")
 
+    def starts_word(self, piece: str) -> bool:
+        return piece.startswith(_SPACE)
+
     def pieces(self) -> list[str]:
         """All types: the byte alphabet, then the rest in the order they were learnt."""
         return [piece for piece, _ in sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])]
@@ -211,6 +229,8 @@ class EitherCaseSegmenter:
     vocabulary. In ordinary BPE a word is often one piece in lower case and several with a capital. A word with more
     capitals, such as `NATO`, is split as it is.
     """
+
+    whole_words = False
 
     def __init__(self, bpe: BpeSegmenter):
         self.bpe = bpe
@@ -250,6 +270,9 @@ class EitherCaseSegmenter:
 
     def join(self, pieces: Iterable[str]) -> str:
         return self.bpe.join(pieces)
+
+    def starts_word(self, piece: str) -> bool:
+        return self.bpe.starts_word(piece)
 
     def pieces(self) -> list[str]:
         """The pieces of the encoding, then those with a capital that it does not have."""

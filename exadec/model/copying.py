@@ -68,6 +68,21 @@ class Choices:
             generated = generated + self.mixture.log_generate
         return generated.flatten()
 
+    def of_words(self, words: torch.Tensor) -> torch.Tensor:
+        """log p of some words of each hypothesis: (N, W) -> (N, W). After `best`, that of a banned word is -inf."""
+        mixture = self.mixture
+        vocabulary, size = mixture.vocabulary, mixture.vocabulary.shape[2]
+        words = words.unflatten(0, vocabulary.shape[:2])  # (B, K, W)
+        generated = vocabulary.gather(2, words.clamp_max(size - 1)).masked_fill(words >= size, -torch.inf)
+        if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
+            return generated.flatten(0, 1)
+        ids, weights = mixture.copied(self.memory)  # (B, M), (B, K, M)
+        same = words[:, :, :, None] == ids[:, None, None]  # (B, K, W, M)
+        copied = (same * weights[:, :, None]).sum(3).clamp_min(SMALLEST).log()
+        copied = copied.masked_fill((generated == -torch.inf) & (words < size), -torch.inf)
+        both = torch.logaddexp(mixture.log_generate[:, :, None] + generated, mixture.log_copy[:, :, None] + copied)
+        return both.flatten(0, 1)
+
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """log p and words, (N, C) each: among them the `count` likeliest words that are not banned, (N, W).
 

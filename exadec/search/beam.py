@@ -4,6 +4,7 @@ In: a `step` function and an initial state. Search knows nothing else about the 
 Out: n-best hypotheses.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -12,6 +13,7 @@ import torch
 
 from exadec.config import SearchConfig
 from exadec.corpus.vocabulary import BOS, EOS, PAD
+from exadec.search.rules import Rule, choose_allowed, propose
 
 
 class NextWords(Protocol):
@@ -21,7 +23,10 @@ class NextWords(Protocol):
         """log p and words, (N, C) each: among them the `count` likeliest words that are not banned, (N, W)."""
 
     def of(self, word: int) -> torch.Tensor:
-        """log p of one word: (N,)."""
+        """log p of one word that cannot be copied: (N,)."""
+
+    def of_words(self, words: torch.Tensor) -> torch.Tensor:
+        """log p of some words of each hypothesis: (N, W) -> (N, W). After `best`, that of a banned word is -inf."""
 
 
 class Searchable(Protocol):
@@ -37,21 +42,30 @@ class Searchable(Protocol):
 State = TypeVar("State", bound=Searchable)
 Step = Callable[[State, torch.Tensor], tuple[NextWords, State]]
 """(state of N hypotheses, their last words (N,)) -> (their next words, state)."""
+Tell = Callable[[int, list[int]], None]
+"""Called with an instance's number and the words that its text will begin with, whatever comes."""
+
+SPARE = 32
+"""How many more words of each hypothesis are offered if rules may refuse some."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Next words of which log p is known for all: (N, X)."""
+    """Next words of which log p is known for all."""
 
     log_probs: torch.Tensor
+    """(N, X). Nobody else uses it."""
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        log_probs = self.log_probs.scatter(1, banned, -torch.inf)
-        best, words = log_probs.topk(min(count, log_probs.shape[1]), dim=1)
+        self.log_probs.scatter_(1, banned, -torch.inf)
+        best, words = self.log_probs.topk(min(count, self.log_probs.shape[1]), dim=1)
         return best, words
 
     def of(self, word: int) -> torch.Tensor:
         return self.log_probs[:, word]
+
+    def of_words(self, words: torch.Tensor) -> torch.Tensor:
+        return self.log_probs.gather(1, words)
 
 
 @dataclass(frozen=True)
@@ -127,12 +141,14 @@ def beam_search(
     forbidden: Sequence[int],
     device: torch.device,
     n_best: int = 1,
+    rules: Sequence[Rule] | None = None,
+    tell: Tell | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` finished hypotheses of each instance, best first. `state` holds one row for each instance.
 
     A hypothesis ends when the end symbol is among the K best continuations of its instance. At the last step every
     hypothesis must end, and before `config.min_length` words none may. With beam 1 this is greedy search. Words in
-    `forbidden` are never written.
+    `forbidden` are never written. With rules, one for each instance, there may be fewer hypotheses, or none.
     """
     if not 1 <= n_best <= config.beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {config.beam_size}, but is {n_best} instead.")
@@ -145,17 +161,11 @@ def beam_search(
     never = torch.tensor(forbidden, device=device, dtype=torch.long)  # (W,)
     for length in range(1, longest + 1):
         next_words, state = step(state, words[:, -1])
-        if length == longest:
-            totals, chosen = next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
-        else:
-            banned = never.expand(len(words), -1)
-            if length <= config.min_length:
-                banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
-            if config.block_ngram:
-                repeating = repeating_words(words, config.block_ngram)
-                banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
-            totals, chosen = next_words.best(2 * beam, banned)
-        totals, parents, chosen = _expand(alive, totals.float(), chosen, 2 * beam)  # (B, 2K) each
+        obeyed = None if rules is None else [rules[number] for number in numbers.tolist()]
+        log_probs, chosen = _offer(next_words, words, length, config, never, obeyed)
+        totals, parents, chosen = _expand(alive, log_probs.float(), chosen, None if obeyed else 2 * beam)
+        if obeyed is not None:
+            totals, parents, chosen = choose_allowed(obeyed, words, totals, parents, chosen, beam)
         first = torch.arange(0, len(words), alive.shape[1], device=device)[:, None]  # (B, 1)
         grown = torch.cat([words[(first + parents).flatten()], chosen.flatten()[:, None]], dim=1)
         grown = grown.unflatten(0, (len(alive), -1))  # (B, 2K, t + 1)
@@ -166,6 +176,8 @@ def beam_search(
         done = finished.is_done(alive[:, 0], length, config, n_best) | (length == longest)
         state = state.select((first + parents.gather(1, kept)).flatten())
         words = grown.gather(1, kept[:, :, None].expand(-1, -1, grown.shape[2])).flatten(0, 1)
+        if tell is not None:
+            _tell_settled(tell, numbers, words.unflatten(0, alive.shape), alive, finished)
         if bool(done.any()):
             over, going = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
             for number, found in zip(numbers[over].tolist(), finished.best(over, n_best), strict=True):
@@ -178,11 +190,49 @@ def beam_search(
     return results
 
 
+def _offer(
+    next_words: NextWords,
+    words: torch.Tensor,
+    length: int,
+    config: SearchConfig,
+    never: torch.Tensor,
+    rules: Sequence[Rule] | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p and words that may come after each hypothesis, (N, C) each."""
+    if length == config.max_length:
+        return next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
+    banned = never.expand(len(words), -1)
+    if length <= config.min_length:
+        banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
+    if config.block_ngram:
+        repeating = repeating_words(words, config.block_ngram)
+        banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
+    if rules is None:
+        return next_words.best(2 * config.beam_size, banned)
+    log_probs, chosen = next_words.best(2 * config.beam_size + SPARE, banned)
+    proposed = propose(rules, words)  # (N, W)
+    return torch.cat([log_probs, next_words.of_words(proposed)], 1), torch.cat([chosen, proposed], 1)
+
+
 def _expand(
-    alive: torch.Tensor, log_probs: torch.Tensor, words: torch.Tensor, count: int
+    alive: torch.Tensor, log_probs: torch.Tensor, words: torch.Tensor, count: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The best continuations of each instance's hypotheses, of (N, C) each: total, parent, word, (B, count) each."""
+    """The best continuations of each instance's hypotheses, of (N, C) each: total, parent, word, (B, count) each.
+
+    Without a count they are all continuations.
+    """
     size = log_probs.shape[1]
     totals = (alive[:, :, None] + log_probs.unflatten(0, alive.shape)).flatten(1)  # (B, K·C)
-    best, index = totals.topk(min(count, totals.shape[1]), dim=1)
+    best, index = totals.topk(min(count or totals.shape[1], totals.shape[1]), dim=1)
     return best, index // size, words.unflatten(0, alive.shape).flatten(1).gather(1, index)
+
+
+def _tell_settled(
+    tell: Tell, numbers: torch.Tensor, words: torch.Tensor, alive: torch.Tensor, finished: Finished
+) -> None:
+    """Tell the words that all hypotheses of an instance share, and its best finished one: they are there to stay."""
+    for place, number in enumerate(numbers.tolist()):
+        live = words[place][alive[place] > -torch.inf][:, 1:].tolist()
+        texts = [*live, *(one.ids for [one] in finished.best(numbers.new_tensor([place]), 1) if one)]
+        shared = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False))
+        tell(number, [words[0] for words in shared])

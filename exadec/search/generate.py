@@ -3,6 +3,7 @@
 In: a model and batches. Out: the best hypotheses of each instance, in corpus ids.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
-from exadec.search.beam import Hypothesis, Step, beam_search
+from exadec.search.beam import Hypothesis, Step, Tell, beam_search
 from exadec.search.guidance import GuidedState, guide, refuse_guidance, with_and_without
+from exadec.search.rules import Renumbered, Rule
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 
@@ -30,8 +32,18 @@ class Searched(NamedTuple):
     """(B, 1 or G, R): λ of each exemplar; None for a model that does not adapt."""
 
 
-def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int = 1) -> Searched:
-    """Encode a batch once and search it. Copied unknown words get their corpus ids back."""
+def search_batch(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    n_best: int = 1,
+    rules: Sequence[Rule] | None = None,
+    tell: Tell | None = None,
+) -> Searched:
+    """Encode a batch once and search it. Copied unknown words get their corpus ids back.
+
+    Rules, one for each instance, and `tell` see corpus ids, too.
+    """
     device = next(model.parameters()).device
     refuse_guidance(config, model.config)
     with torch.no_grad():
@@ -41,11 +53,19 @@ def search_batch(model: Seq2seq, batch: Batch, config: SearchConfig, n_best: int
         if config.guidance > 0:
             step = guide(model.step, config.guidance, NEVER_WRITTEN)
             state = GuidedState(state, batch.size, batch.size)
-        found = beam_search(step, state, batch.size, config, NEVER_WRITTEN, device, n_best)
-    size = len(model.embedding.weight)
+        numbering = [_Numbering(len(model.embedding.weight), unknown) for unknown in batch.unknown.tolist()]
+        if rules is not None:
+            rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
+
+        def tell_restored(number: int, ids: list[int]) -> None:
+            assert tell is not None
+            tell(number, [*map(numbering[number].restore, ids)])
+
+        told = None if tell is None else tell_restored
+        found = beam_search(step, state, batch.size, config, NEVER_WRITTEN, device, n_best, rules, told)
     restored = [
-        [replace(hypothesis, ids=_restore(hypothesis.ids, unknown, size)) for hypothesis in hypotheses]
-        for hypotheses, unknown in zip(found, batch.unknown.tolist(), strict=True)
+        [replace(hypothesis, ids=[*map(one.restore, hypothesis.ids)]) for hypothesis in hypotheses]
+        for hypotheses, one in zip(found, numbering, strict=True)
     ]
     return Searched(restored, coefficients)
 
@@ -73,5 +93,16 @@ def generate_split(
     return [results[index] for index in sorted(results)]
 
 
-def _restore(ids: list[int], unknown: list[int], size: int) -> list[int]:
-    return [number if number < size else unknown[number - size] for number in ids]
+class _Numbering(NamedTuple):
+    """How a batch numbers the words of one instance: unknown ones from the size of the vocabulary."""
+
+    size: int
+    unknown: list[int]
+
+    def restore(self, word: int) -> int:
+        return word if word < self.size else self.unknown[word - self.size]
+
+    def find(self, number: int) -> int | None:
+        if number < self.size:
+            return number
+        return self.size + self.unknown.index(number) if number in self.unknown else None

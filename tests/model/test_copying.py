@@ -57,6 +57,12 @@ def test_likeliest_words_are_those_of_the_whole_distribution(variant: str, copy:
                 best = whole.topk(min(count, int((whole > math.log(1e-25)).sum()))).values
                 torch.testing.assert_close(mine.sort(descending=True).values[: len(best)], best)
         torch.testing.assert_close(model.choose(state, words)[0].of(EOS), log_probs[:, EOS])
+        asked = torch.randint(0, log_probs.shape[1], (60, 7), generator=generator)
+        likely = log_probs.gather(1, asked) > math.log(1e-25)
+        choices = model.choose(state, words)[0]
+        torch.testing.assert_close(choices.of_words(asked)[likely], log_probs.gather(1, asked)[likely])
+        choices.best(3, asked[:, :2])
+        assert (choices.of_words(asked[:, :2])[asked[:, :2] < VOCABULARY] == -torch.inf).all()
 
 
 def test_copying_reaches_the_unknown_words_of_the_source() -> None:

@@ -1,0 +1,266 @@
+"""Rules that a text must obey: how it begins, what it must say, what it may not say, how long it may be.
+
+In: a text so far, and a word that could come next. Out: whether it may; words to try even if they are unlikely.
+
+Words are ids of the vocabulary or of a batch's `PieceTable`. `rule_for` makes the rule of one request.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from exadec.corpus.segment import Segmenter
+from exadec.corpus.vocabulary import EOS, PAD, PieceTable
+from exadec.request import Request
+
+_Offer = tuple[float, int, int]
+"""A hypothesis with one more word: total, parent, word."""
+
+
+class Rule:
+    """A rule without demands; others override what they need."""
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        """Whether `word` may follow `ids`. The end symbol asks whether the text may end."""
+        return True
+
+    def proposes(self, ids: Sequence[int]) -> Iterable[int]:
+        """Words that must be tried after `ids`."""
+        return ()
+
+    def progress(self, ids: Sequence[int]) -> int:
+        """How many demanded words `ids` has so far. Hypotheses that have more than others are kept in the beam."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Together(Rule):
+    """Several rules at once."""
+
+    rules: Sequence[Rule]
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return all(rule.allows(ids, word) for rule in self.rules)
+
+    def proposes(self, ids: Sequence[int]) -> Iterable[int]:
+        return [word for rule in self.rules for word in rule.proposes(ids)]
+
+    def progress(self, ids: Sequence[int]) -> int:
+        return sum(rule.progress(ids) for rule in self.rules)
+
+
+class Spelling:
+    """How ids are spelt."""
+
+    def __init__(self, segmenter: Segmenter, table: PieceTable):
+        self.segmenter, self.table = segmenter, table
+
+    def text(self, ids: Sequence[int]) -> str:
+        return self.segmenter.join(self.table.decode(ids))
+
+    def ids(self, text: str) -> list[int]:
+        """Numbers unknown words, too; those that the source does not have cannot be written."""
+        return self.table.encode(self.segmenter.segment(" ".join(text.split())))
+
+    def complete(self, ids: Sequence[int], word: int) -> str | None:
+        """The text so far if `word` follows `ids` and its last word can grow no more; None if it can."""
+        if word == EOS:
+            return self.text(ids)
+        if self.segmenter.whole_words:
+            return self.text([*ids, word])
+        return self.text(ids) if all(map(self.segmenter.starts_word, self.table.decode([word]))) else None
+
+
+@dataclass(frozen=True)
+class Beginning(Rule):
+    """The text begins with these words."""
+
+    words: Sequence[int]
+    spelling: Spelling
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        place = len(ids)
+        if place < len(self.words):
+            return word == self.words[place]
+        if place > len(self.words) or word == EOS:
+            return True
+        return not _joined(self.spelling.text(ids), self.spelling.text([*ids, word]))
+
+    def proposes(self, ids: Sequence[int]) -> Iterable[int]:
+        return self.words[len(ids) : len(ids) + 1]
+
+    def progress(self, ids: Sequence[int]) -> int:
+        return min(len(ids), len(self.words))
+
+
+@dataclass(frozen=True)
+class Required(Rule):
+    """The text has all of these phrases."""
+
+    phrases: Sequence[Sequence[int]]
+    spelling: Spelling
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return word != EOS or not self._missing(ids)
+
+    def proposes(self, ids: Sequence[int]) -> Iterable[int]:
+        return [phrase[place] for phrase in self._missing(ids) for place in {0, _begun(ids, phrase)}]
+
+    def progress(self, ids: Sequence[int]) -> int:
+        missing = self._missing(ids)
+        there = sum(map(len, self.phrases)) - sum(map(len, missing))
+        return there + max((_begun(ids, phrase) for phrase in missing), default=0)
+
+    def _missing(self, ids: Sequence[int]) -> list[Sequence[int]]:
+        return [phrase for phrase in self.phrases if not self._has(ids, phrase)]
+
+    def _has(self, ids: Sequence[int], phrase: Sequence[int]) -> bool:
+        """Whether the phrase is there, and neither its first nor its last word is part of a longer one."""
+        size = len(phrase)
+        for place in range(len(ids) - size + 1):
+            if list(ids[place : place + size]) == list(phrase):
+                before, after = self.spelling.text(ids[:place]), self.spelling.text(ids[: place + size])
+                whole = self.spelling.text(ids)
+                if not (_joined(before, whole) or _joined(after, whole)):
+                    return True
+        return False
+
+
+@dataclass(frozen=True)
+class Forbidden(Rule):
+    """The text has none of these phrases as whole words, in whatever case."""
+
+    phrases: re.Pattern[str]
+    spelling: Spelling
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        text = self.spelling.complete(ids, word)
+        return text is None or self.phrases.search(text) is None
+
+
+@dataclass(frozen=True)
+class Characters(Rule):
+    """The text has at most so many characters."""
+
+    most: int
+    spelling: Spelling
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return word == EOS or len(self.spelling.text([*ids, word])) <= self.most
+
+
+@dataclass(frozen=True)
+class Renumbered(Rule):
+    """A rule for a search that numbers words in another way."""
+
+    rule: Rule
+    there: Callable[[int], int]
+    """From the search's number of a word to the rule's."""
+    back: Callable[[int], int | None]
+    """And the other way round; None if the search cannot write it."""
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return self.rule.allows([*map(self.there, ids)], self.there(word))
+
+    def proposes(self, ids: Sequence[int]) -> Iterable[int]:
+        words = map(self.back, self.rule.proposes([*map(self.there, ids)]))
+        return [word for word in words if word is not None]
+
+    def progress(self, ids: Sequence[int]) -> int:
+        return self.rule.progress([*map(self.there, ids)])
+
+
+def rule_for(request: Request, spelling: Spelling) -> tuple[Rule, list[int]]:
+    """The rule of a request, and the words that it demands."""
+    rules: list[Rule] = []
+    phrases = [spelling.ids(phrase) for phrase in request.required]
+    beginning = spelling.ids(request.beginning or "")
+    if beginning:
+        rules.append(Beginning(beginning, spelling))
+    if phrases:
+        rules.append(Required(phrases, spelling))
+    if request.forbidden:
+        rules.append(forbid(request.forbidden, spelling))
+    if request.max_characters is not None:
+        rules.append(Characters(request.max_characters, spelling))
+    return Together(rules), [word for words in (beginning, *phrases) for word in words]
+
+
+def propose(rules: Sequence[Rule], words: torch.Tensor) -> torch.Tensor:
+    """The words that each hypothesis (N, t) must try: (N, W), padded. All instances have as many hypotheses."""
+    texts = words[:, 1:].tolist()
+    each = len(texts) // len(rules)
+    proposed = [list(rules[place // each].proposes(ids)) for place, ids in enumerate(texts)]
+    width = max(map(len, proposed))
+    padded = [one + [PAD] * (width - len(one)) for one in proposed]
+    return torch.tensor(padded, dtype=torch.long, device=words.device).view(len(texts), width)
+
+
+def choose_allowed(
+    rules: Sequence[Rule],
+    words: torch.Tensor,
+    totals: torch.Tensor,
+    parents: torch.Tensor,
+    chosen: torch.Tensor,
+    beam: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The continuations that the rules allow, out of all, best first: total, parent, word, (B, 2K) each.
+
+    Those that end come first, if they are among the K best. Up to K others follow. `words` are the hypotheses (N, t).
+    """
+    texts = words[:, 1:].unflatten(0, (len(rules), -1)).tolist()
+    rows = [
+        _choose(rule, ids, list(zip(*parts, strict=True)), beam)
+        for rule, ids, *parts in zip(rules, texts, totals.tolist(), parents.tolist(), chosen.tolist(), strict=True)
+    ]
+    nothing = (-math.inf, 0, PAD)
+    padded = [row + [nothing] * (2 * beam - len(row)) for row in rows]
+    columns = [[list(column) for column in zip(*row, strict=True)] for row in padded]
+    best, origin, word = zip(*columns, strict=True)
+    return totals.new_tensor(best), parents.new_tensor(origin), chosen.new_tensor(word)
+
+
+def _choose(rule: Rule, texts: list[list[int]], offers: Sequence[_Offer], beam: int) -> list[_Offer]:
+    ended: list[_Offer] = []
+    live: list[_Offer] = []
+    ahead: dict[int, _Offer] = {}  # the best one for each state of progress
+    seen = set()
+    demands = any(map(rule.progress, texts)) or any(any(True for _ in rule.proposes(ids)) for ids in texts)
+    for offer in offers:
+        total, parent, word = offer
+        if total == -math.inf or (len(live) >= beam and not demands):
+            break
+        if (parent, word) in seen or word == PAD or not rule.allows(texts[parent], word):
+            continue
+        seen.add((parent, word))
+        if word == EOS:
+            ended += [offer] if len(ended) + len(live) < beam else []
+            continue
+        live.append(offer)
+        if demands:
+            ahead.setdefault(rule.progress([*texts[parent], word]), offer)
+    # Half of the beam is for those that are furthest with what the rule demands: one for each state of progress.
+    kept = [ahead[state] for state in sorted(ahead, reverse=True)[: (beam + 1) // 2]]
+    kept += [offer for offer in live if offer not in kept][: beam - len(kept)]
+    return ended + sorted(kept, reverse=True)
+
+
+def forbid(phrases: Iterable[str], spelling: Spelling) -> Forbidden:
+    """Phrases are compared in lower case, with single spaces."""
+    pattern = "|".join(re.escape(" ".join(phrase.lower().split())) for phrase in phrases)
+    return Forbidden(re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
+
+
+def _joined(beginning: str, text: str) -> bool:
+    """Whether the last word of the beginning goes on in the text."""
+    return beginning[-1:].isalnum() and text[len(beginning) : len(beginning) + 1].isalnum()
+
+
+def _begun(ids: Sequence[int], phrase: Sequence[int]) -> int:
+    """How many words at the end of the text so far are the first ones of the phrase, but not all."""
+    longest = min(len(ids), len(phrase) - 1)
+    ends = (size for size in range(longest, 0, -1) if list(ids[-size:]) == list(phrase[:size]))
+    return next(ends, 0)

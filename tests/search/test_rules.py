@@ -1,0 +1,230 @@
+"""Rules of texts: exact against an enumeration of all texts, and kept by every text that a trained model writes."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from search.test_beam import Prefix, start
+
+from exadec.api import Generation, Writer
+from exadec.config import SearchConfig
+from exadec.corpus.segment import BpeSegmenter, WordSegmenter
+from exadec.corpus.vocabulary import BOS, EOS, SPECIALS, PieceTable, Vocabulary
+from exadec.errors import InputError, RequestError
+from exadec.request import Request, parse_request
+from exadec.search.beam import Hypothesis, Known, beam_search, length_penalty
+from exadec.search.rules import Beginning, Required, Rule, Spelling, forbid, rule_for
+from exadec.training.trainer import train
+from support.toys import toy_records, variant_config, write_splits
+
+CPU = torch.device("cpu")
+PIECES = [*SPECIALS, "a", "b", "c"]
+LETTERS = range(len(SPECIALS), len(PIECES))
+FORBIDDEN = [number for number in range(len(SPECIALS)) if number != EOS]
+
+
+class RandomModel:
+    """log p of three letters and the end symbol depends on the instance and all letters so far."""
+
+    def __init__(self, seed: int, eagerness: float = 0.0):
+        self.seed, self.eagerness = seed, eagerness
+
+    def distribution(self, prefix: list[int]) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**31)
+        logits = 2 * torch.randn(len(PIECES), generator=generator)
+        logits[EOS] += self.eagerness
+        return torch.log_softmax(logits, dim=0)
+
+    def step(self, state: Prefix, words: torch.Tensor) -> tuple[Known, Prefix]:
+        longer = torch.cat([state.words, words[:, None]], dim=1)
+        return Known(torch.stack([*map(self.distribution, longer.tolist())])), Prefix(longer, state.instances)
+
+    def texts(self, config: SearchConfig) -> list[Hypothesis]:
+        """All that the first instance can have, best first."""
+        found = []
+        for length in range(config.max_length):
+            for words in itertools.product(LETTERS, repeat=length):
+                prefix, total = [100, BOS], 0.0
+                for word in (*words, EOS):
+                    total += self.distribution(prefix)[word].item()
+                    prefix.append(word)
+                found.append(Hypothesis(list(words), total / length_penalty(length + 1, config.length_penalty)))
+        return sorted(found, key=lambda one: -one.score)
+
+
+@pytest.fixture
+def spelling() -> Spelling:
+    return Spelling(WordSegmenter(pretokenized=True, lower_case=False), PieceTable(Vocabulary(PIECES[len(SPECIALS) :])))
+
+
+def keeps(request: Request, text: str) -> bool:
+    """What a request asks for, read from the text alone."""
+    words = text.split()
+
+    def has(phrase: str) -> bool:
+        size = len(phrase.split())
+        return any(words[place : place + size] == phrase.split() for place in range(len(words)))
+
+    beginning = (request.beginning or "").split()
+    return (
+        words[: len(beginning)] == beginning
+        and all(map(has, request.required))
+        and not any(map(has, request.forbidden))
+        and (request.max_characters is None or len(text) <= request.max_characters)
+    )
+
+
+REQUESTS = [
+    Request("s", beginning="b"),
+    Request("s", beginning="b a"),
+    Request("s", required=("c",)),
+    Request("s", required=("a b",)),
+    Request("s", required=("a", "c")),
+    Request("s", required=("b a", "a b")),
+    Request("s", forbidden=("a",)),
+    Request("s", forbidden=("a b", "c c")),
+    Request("s", max_characters=3),
+    Request("s", beginning="c", required=("a",), forbidden=("b",), max_characters=5),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_wide_beam_equals_exhaustive_search(request_: Request, seed: int, spelling: Spelling) -> None:
+    model, config = RandomModel(seed), SearchConfig(beam_size=400, max_length=5)
+    expected = [one for one in model.texts(config) if keeps(request_, spelling.text(one.ids))][:4]
+    rule, _ = rule_for(request_, spelling)
+    [found] = beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, n_best=4, rules=[rule])
+    assert [one.ids for one in found] == [one.ids for one in expected]
+    np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], rtol=1e-5)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+def test_a_narrow_beam_keeps_every_rule(request_: Request, beam: int, spelling: Spelling) -> None:
+    """The demanded words are written even if the model would never choose them."""
+    rule, _ = rule_for(request_, spelling)
+    config = SearchConfig(beam_size=beam, max_length=9)
+    for seed in range(20):
+        model = RandomModel(seed, eagerness=1.0)
+        for [best, *_] in beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, rules=[rule] * 3):
+            assert keeps(request_, spelling.text(best.ids))
+
+
+def test_no_demand_changes_nothing() -> None:
+    model, config = RandomModel(4), SearchConfig(beam_size=3, max_length=8)
+    plain = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU, n_best=2)
+    assert beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU, n_best=2, rules=[Rule()] * 4) == plain
+
+
+def test_rules_of_one_instance_leave_the_others_alone(spelling: Spelling) -> None:
+    model, config = RandomModel(7), SearchConfig(beam_size=3, max_length=8)
+    plain = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU)
+    rule, _ = rule_for(Request("s", beginning="c c c"), spelling)
+    found = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, rules=[Rule(), rule, Rule()])
+    assert (found[0], found[2]) == (plain[0], plain[2])
+    assert spelling.text(found[1][0].ids).startswith("c c c")
+
+
+def test_what_cannot_be_kept_gives_no_text(spelling: Spelling) -> None:
+    model, config = RandomModel(0), SearchConfig(beam_size=3, max_length=4)
+    rule, _ = rule_for(Request("s", required=("a b c a b",)), spelling)
+    assert beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, rules=[rule]) == [[]]
+
+
+def test_told_words_are_those_of_the_final_text() -> None:
+    config = SearchConfig(beam_size=4, max_length=9)
+    early = 0
+    for seed in range(20):
+        told: list[list[list[int]]] = [[], []]
+        [[first], [second]] = beam_search(
+            RandomModel(seed).step,
+            start(2),
+            2,
+            config,
+            FORBIDDEN,
+            CPU,
+            tell=lambda number, ids, told=told: told[number].append(ids),
+        )
+        for best, prefixes in zip((first, second), told, strict=True):
+            assert all(best.ids[: len(ids)] == ids for ids in prefixes)
+            assert all(longer[: len(ids)] == ids for ids, longer in itertools.pairwise(prefixes))
+            early += sum(0 < len(ids) < len(best.ids) for ids in prefixes)
+    assert early > 10  # words are told before the text is finished
+
+
+def test_pieces_of_words_are_judged_when_the_word_is_complete() -> None:
+    segmenter = BpeSegmenter.learn(["cat category cats the", "cat the catapult"] * 4, 270, lower_case=False)
+    spelling = Spelling(segmenter, PieceTable(Vocabulary(segmenter.pieces())))
+    rule = forbid(["Cat"], spelling)
+    text, [the, *_] = spelling.ids("the cat"), spelling.ids("the")
+    [*_, letter] = spelling.ids("xs")
+    assert rule.allows(text, letter)  # `cats`
+    assert not rule.allows(text, the)
+    assert not rule.allows(text, EOS)
+    assert rule.allows([*text, letter], EOS)
+    required = Required([spelling.ids("cat")], spelling)
+    assert required.allows(text, EOS)
+    assert not required.allows([*text, letter], EOS)
+    beginning = Beginning(text, spelling)
+    assert not beginning.allows(text, letter)
+    assert beginning.allows(text, the)
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
+    folder = tmp_path_factory.mktemp("rules")
+    write_splits(folder, toy_records(600, seed=0))
+    return Writer(train(variant_config(folder, "adadec", epochs=4), folder / "run"))
+
+
+def test_a_writer_keeps_rules_and_says_what_it_cannot(writer: Writer) -> None:
+    source = "house3 house3 house3 n4 k5"
+    plain = writer.write(source)
+    asked = [
+        Request(source, beginning="down k5"),
+        Request(source, required=("k5 n4",)),
+        Request(source, forbidden=("UP",)),
+        Request(source, max_characters=4),
+        Request(source),
+        Request(source, required=("house3",)),
+        Request(source, required=("zebra",)),
+        Request(source, required=("up down up down up down up down",)),
+    ]
+    begun, required, forbidden, short, free, copied, *refused = writer.answer(asked)
+    assert isinstance(begun, Generation)
+    assert begun.text.startswith("down k5")
+    assert isinstance(required, Generation)
+    assert "k5 n4" in required.text
+    assert isinstance(forbidden, Generation)
+    assert "up" not in forbidden.text.split()
+    assert isinstance(short, Generation)
+    assert len(short.text) <= 4
+    assert isinstance(free, Generation)
+    assert free.text == plain.text
+    assert isinstance(copied, Generation)
+    assert "house3" in copied.text.split()
+    assert "cannot write 'zebra'" in str(refused[0])
+    assert "found no text that keeps all demands" in str(refused[1])
+    assert all(isinstance(one, RequestError) for one in refused)
+
+
+def test_requests_are_checked() -> None:
+    asked = parse_request(
+        '{"source": "s", "required": ["a"], "forbidden": ["b"], "beginning": "c", "max_characters": 9}', "x"
+    )
+    assert asked == Request("s", beginning="c", required=("a",), forbidden=("b",), max_characters=9)
+    for broken in (
+        '"required": "a"',
+        '"required": [1]',
+        '"beginning": 1',
+        '"max_characters": "9"',
+        '"beginning": " "',
+        '"max_characters": 0',
+    ):
+        with pytest.raises(InputError, match=r"^x: "):
+            parse_request(f'{{"source": "s", {broken}}}', "x")
+    assert not replace(asked, required=()).is_free
+    assert Request("s").is_free
