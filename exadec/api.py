@@ -3,22 +3,25 @@
 In: a configuration; or a run folder, then sources and exemplars as text. Out: a `Run`; or `Generation`s.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
 
 from exadec.bundle.packed import open_folder_or_bundle
-from exadec.config import Config, SearchConfig
+from exadec.config import LARGEST_SEED, Config, SearchConfig
 from exadec.corpus.prepare import Sequences
-from exadec.corpus.record import announce
+from exadec.corpus.record import announce, fingerprint
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import RequestError
 from exadec.exemplars.retriever import Found, Retriever, TrainingRecords
+from exadec.generation import Explanation, Generation
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
 from exadec.request import Request
@@ -32,71 +35,8 @@ from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
 
 One = TypeVar("One")
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Where the words of one generation come from; both are None for a model without copying."""
-
-    attention: np.ndarray | None
-    """(pieces, memory): what the model attended to for each piece."""
-    copy_gate: np.ndarray | None
-    """(pieces,): probability that a piece was copied rather than generated."""
-
-
-@dataclass(frozen=True)
-class Generation:
-    """One text, and how it was written.
-
-    `attention` and `copy_gate` need another pass of the model over the finished text. It runs lazily, on the first
-    access to either.
-    """
-
-    text: str
-    score: float
-    """log p divided by the length penalty; log p is the guided one if there is guidance."""
-    exemplar: str | None
-    """The exemplar: the text that shows how to say it. The nearest one, if the model reads several."""
-    exemplars: list[str]
-    """All exemplars that the model read, each once, the nearest first."""
-    similarity: float | None
-    """Cosine between the source and the exemplar's own source; None if the exemplar was given."""
-    pieces: list[str]
-    """The text in the model's pieces, the end symbol last."""
-    memory: list[str]
-    """The pieces that could be attended to and copied; `<none>` for an exemplar that there is not."""
-    coefficients: np.ndarray | None
-    """(R,), or (G, R) with one for each gate: λ; None for a model that does not adapt."""
-    alternatives: list[tuple[str, float]]
-    """The beam's other hypotheses with their scores, best first."""
-    truncated: int
-    """How many pieces of the source were over the limit and not read."""
-    exemplar_truncated: int
-    """How many pieces of a given exemplar were over the limit and not read."""
-    explain: InitVar[Callable[[], Explanation]]
-    """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
-
-    def __post_init__(self, explain: Callable[[], Explanation]) -> None:
-        object.__setattr__(self, "_explain", explain)
-
-    @property
-    def attention(self) -> np.ndarray | None:
-        """(pieces, memory): what the model attended to for each piece; None for a model without copying."""
-        return self._explanation.attention
-
-    @property
-    def copy_gate(self) -> np.ndarray | None:
-        """(pieces,): probability that a piece was copied rather than generated; None without copying."""
-        return self._explanation.copy_gate
-
-    @cached_property
-    def _explanation(self) -> Explanation:
-        explanation: Explanation = self._explain()  # type: ignore[attr-defined]
-        return explanation
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: store the explanation instead of the model that computes it."""
-        return {**vars(self), "_explanation": self._explanation, "_explain": None}
+TellText = Callable[[int, str], None]
+"""Called with a request's number and the beginning of its text."""
 
 
 class _Input(NamedTuple):
@@ -110,6 +50,8 @@ class _Input(NamedTuple):
     exemplar_truncated: int
     rule: Rule
     """What its text must obey"""
+    seed: int
+    """For drawing"""
 
 
 _NO_TARGET = np.array([], np.int64)
@@ -145,7 +87,7 @@ class Writer:
     @overload
     def write(
         self,
-        source: str,
+        source: str | Request,
         exemplar: str | None = None,
         n_best: int = 1,
         group: str | None = None,
@@ -155,7 +97,7 @@ class Writer:
     @overload
     def write(
         self,
-        source: list[str] | tuple[str, ...],
+        source: list[str | Request] | list[str] | list[Request] | tuple[str | Request, ...],
         exemplar: str | Sequence[str | None] | None = None,
         n_best: int = 1,
         group: str | Sequence[str | None] | None = None,
@@ -164,7 +106,7 @@ class Writer:
 
     def write(
         self,
-        source: str | list[str] | tuple[str, ...],
+        source: str | Request | Sequence[str | Request],
         exemplar: str | Sequence[str | None] | None = None,
         n_best: int = 1,
         group: str | Sequence[str | None] | None = None,
@@ -175,15 +117,16 @@ class Writer:
         A list of sources gives a list of texts, as `write_all` does. With a group, retrieve the exemplar only from that
         group's targets, to write in its house style. A model that was trained with `corpus.group_in_source` is told the
         group, too; a group that it does not know is an error. `guidance` is for this call and takes the place of
-        `search.guidance`: the higher, the more strictly the exemplar is followed.
+        `search.guidance`: the higher, the more strictly the exemplar is followed. A source may be a `Request` with
+        demands of its own: `write(Request(source, max_characters=60))`.
         """
-        if isinstance(source, str):
+        if isinstance(source, str | Request):
             return self.write_all([source], exemplar, n_best, group, guidance)[0]
         return self.write_all(source, exemplar, n_best, group, guidance)
 
     def write_all(
         self,
-        sources: Sequence[str],
+        sources: Sequence[str | Request],
         exemplars: str | Sequence[str | None] | None = None,
         n_best: int = 1,
         group: str | Sequence[str | None] | None = None,
@@ -197,13 +140,61 @@ class Writer:
         for name, values in (("exemplars", exemplars), ("groups", groups)):
             if len(values) != len(sources):
                 raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
-        requests = [Request(*parts) for parts in zip(sources, exemplars, groups, strict=True)]
+        requests = [
+            Request(source, one, group)
+            if isinstance(source, str)
+            else replace(source, exemplar=source.exemplar or one, group=source.group or group)
+            for source, one, group in zip(sources, exemplars, groups, strict=True)
+        ]
         results = []
         for result in self.answer(requests, n_best, guidance):
             if isinstance(result, RequestError):
                 raise result
             results.append(result)
         return results
+
+    def stream(
+        self,
+        source: str | Request,
+        exemplar: str | None = None,
+        group: str | None = None,
+        search: SearchConfig | None = None,
+    ) -> Iterator[str]:
+        """The text of `write`, in parts, each as soon as the search can no longer change it.
+
+        With a beam of 1, or if words are drawn, that is word by word. A wider beam has to agree first. `search` takes
+        the place of the run's settings.
+        """
+        request = source if isinstance(source, Request) else Request(source, exemplar, group)
+        parts: Queue[str | BaseException | Generation | RequestError] = Queue()
+
+        def write() -> None:
+            try:
+                [result] = self.answer([request], search=search, tell=lambda _, text: parts.put(text))
+                parts.put(result)
+            except BaseException as error:  # the reader of the stream gets it
+                parts.put(error)
+
+        Thread(target=write, daemon=True).start()
+        given = ""
+        while isinstance(part := parts.get(), str):
+            part = part.rstrip("\ufffd")  # the first bytes of a character
+            if len(part) > len(given):
+                yield part[len(given) :]
+                given = part
+        if not isinstance(part, Generation):
+            raise part
+        yield part.text[len(given) :]
+
+    def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
+        """One text in the manner of each of the `count` nearest exemplars, the best score first.
+
+        They differ more than the best texts of one search do. There are fewer if exemplars are the same.
+        """
+        found = self._retriever.find_several([source], group, count)[0]
+        exemplars = list(dict.fromkeys(filter(None, map(self._found_text, found))))
+        texts = self.write_all([source] * len(exemplars), exemplars, group=group)
+        return sorted(texts, key=lambda one: -one.score)
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
         """Raise the error that every request with this exemplar or this group would get, whatever its source."""
@@ -215,15 +206,26 @@ class Writer:
             self._retriever.members(group)
 
     def answer(
-        self, requests: Sequence[Request], n_best: int = 1, guidance: float | None = None
+        self,
+        requests: Sequence[Request],
+        n_best: int = 1,
+        guidance: float | None = None,
+        search: SearchConfig | None = None,
+        tell: TellText | None = None,
     ) -> list[Generation | RequestError]:
         """One result for each request, in their order: a text, or the reason why there is none.
 
         What is wrong with one request does not disturb the others. A file that is damaged or gone is an error for all.
+        `search` takes the place of the run's settings. `tell` is called with a request's number and the beginning of
+        its text, as soon as the search can no longer change it.
         """
-        search = self.run.config.search
+        search = search or self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
+        if search.temperature > 0 and any(one.required for one in requests):
+            raise RequestError(
+                "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."
+            )
         results: dict[int, Generation | RequestError] = {}
         by_length = sorted(range(len(requests)), key=lambda number: len(requests[number].source))
         for start in range(0, len(requests), search.batch_size):
@@ -231,7 +233,9 @@ class Writer:
             table = PieceTable(self.run.vocabulary)
             inputs = self._read([requests[number] for number in numbers], table)
             sound = [one for one in inputs if isinstance(one, _Input)]
-            written = iter(self._write_batch(sound, table, search, n_best) if sound else ())
+            places = [number for number, one in zip(numbers, inputs, strict=True) if isinstance(one, _Input)]
+            told = None if tell is None else partial(_tell_as, tell, places)
+            written = iter(self._write_batch(sound, table, search, n_best, told) if sound else ())
             results |= {
                 number: one if isinstance(one, RequestError) else next(written)
                 for number, one in zip(numbers, inputs, strict=True)
@@ -263,14 +267,28 @@ class Writer:
         if request.exemplar is not None:
             given, cut = self._read_given(request.exemplar, table)
             instance = Instance(ids, (given,) * count, _NO_TARGET)
-            return _Input(instance, [request.exemplar], None, truncated, cut, self._make_rule(request, instance, table))
+            return self._input(request, instance, table, [request.exemplar], None, truncated, cut)
         if found is None:
             instance = Instance(ids, (np.array([NONE]),) * count, _NO_TARGET)
-            return _Input(instance, [], None, truncated, 0, self._make_rule(request, instance, table))
+            return self._input(request, instance, table, [], None, truncated)
         shown = tuple(self._read_found(one, table) for one in found)
         texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
-        instance, similarity = Instance(ids, shown, _NO_TARGET), found[0].similarity
-        return _Input(instance, texts, similarity, truncated, 0, self._make_rule(request, instance, table))
+        return self._input(request, Instance(ids, shown, _NO_TARGET), table, texts, found[0].similarity, truncated)
+
+    def _input(
+        self,
+        request: Request,
+        instance: Instance,
+        table: PieceTable,
+        exemplars: list[str],
+        similarity: float | None,
+        truncated: int,
+        exemplar_truncated: int = 0,
+    ) -> _Input:
+        rule = self._make_rule(request, instance, table)
+        return _Input(
+            instance, exemplars, similarity, truncated, exemplar_truncated, rule, fingerprint(request.source) >> 1
+        )
 
     def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
         if request.is_free:
@@ -325,12 +343,19 @@ class Writer:
         return None if found.number is None else self._corpus.text(self._training_targets[found.number])
 
     def _write_batch(
-        self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int
+        self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int, tell: TellText | None
     ) -> list[Generation | RequestError]:
         batch = collate([one.instance for one in inputs], len(self.run.vocabulary), self._copies_exemplar)
         rules = [one.rule for one in inputs]
         free = all(type(rule) is Rule for rule in rules)
-        found, coefficients = search_batch(self.model, batch, search, n_best, None if free else rules)
+        seeds = [(one.seed + search.seed) % LARGEST_SEED for one in inputs]
+
+        def tell_text(place: int, ids: list[int]) -> None:
+            assert tell is not None
+            tell(place, self.run.segmenter.join(table.decode(ids)))
+
+        told = None if tell is None else tell_text
+        found, coefficients = search_batch(self.model, batch, search, n_best, None if free else rules, told, seeds)
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
             _or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i])
@@ -376,6 +401,10 @@ class Writer:
     @property
     def _copies_exemplar(self) -> bool:
         return self.run.config.model.attend_exemplar
+
+
+def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> None:
+    tell(numbers[place], text)
 
 
 def _or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:

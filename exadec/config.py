@@ -392,6 +392,11 @@ class SearchConfig:
     guidance: float = 0.0
     """How strictly to follow the exemplar: the weight of what it changes in log p of each next word. 0 leaves the model
     as it is. Only for models that read exemplars, and meaningful only if some training instances had none."""
+    temperature: float = 0.0
+    """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
+    top_p: float = 1.0
+    """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
+    seed: int = 1
     batch_size: int = 64
     """Instances searched together."""
 
@@ -399,7 +404,9 @@ class SearchConfig:
         require_between(self, "search", ("beam_size", "batch_size"), 1, 10_000)
         require_between(self, "search", ("max_length",), 1, 100_000)
         require_between(self, "search", ("min_length",), 0, self.max_length - 1)
-        require_between(self, "search", ("length_penalty",), 0, 10)
+        require_between(self, "search", ("length_penalty", "temperature"), 0, 10)
+        require(0 < self.top_p <= 1, "search.top_p", "above 0 and at most 1", self.top_p)
+        require_between(self, "search", ("seed",), 0, LARGEST_SEED)
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
 
 

@@ -89,7 +89,7 @@ def test_appendix_in_numbers() -> None:
         ("modle.hidden=3", r"unknown key `modle`; did you mean `model"),
         ("epochs=3", r"unknown key `epochs`; did you mean `training.epochs`\?"),
         ("epoch=3", r"unknown key `epoch`; did you mean `training.epochs`\?"),
-        ("seed=3", r"unknown key `seed`; did you mean `exemplars.seed` or `training.seed`\?"),
+        ("seed=3", r"unknown key `seed`; did you mean `exemplars.seed` or `training.seed` or `search.seed`\?"),
         ("training.beam_size=3", r"unknown key `training.beam_size`; did you mean `search.beam_size`\?"),
         ("model.beam_size=3", r"unknown key `model.beam_size`; did you mean `search.beam_size`\?"),
         ("model.hidden=three", "`model.hidden` must be a whole number, but is 'three' instead"),

@@ -190,6 +190,17 @@ def beam_search(
     return results
 
 
+def find_banned(words: torch.Tensor, length: int, config: SearchConfig, never: torch.Tensor) -> torch.Tensor:
+    """The words that may not come next, whatever a rule says: (N, W), padded. `never` (W,) are those that never may."""
+    banned = never.expand(len(words), -1)
+    if length <= config.min_length:
+        banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
+    if config.block_ngram:
+        repeating = repeating_words(words, config.block_ngram)
+        banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
+    return banned
+
+
 def _offer(
     next_words: NextWords,
     words: torch.Tensor,
@@ -201,12 +212,7 @@ def _offer(
     """log p and words that may come after each hypothesis, (N, C) each."""
     if length == config.max_length:
         return next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
-    banned = never.expand(len(words), -1)
-    if length <= config.min_length:
-        banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
-    if config.block_ngram:
-        repeating = repeating_words(words, config.block_ngram)
-        banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
+    banned = find_banned(words, length, config, never)
     if rules is None:
         return next_words.best(2 * config.beam_size, banned)
     log_probs, chosen = next_words.best(2 * config.beam_size + SPARE, banned)
@@ -233,6 +239,7 @@ def _tell_settled(
     """Tell the words that all hypotheses of an instance share, and its best finished one: they are there to stay."""
     for place, number in enumerate(numbers.tolist()):
         live = words[place][alive[place] > -torch.inf][:, 1:].tolist()
-        texts = [*live, *(one.ids for [one] in finished.best(numbers.new_tensor([place]), 1) if one)]
+        [ended] = finished.best(numbers.new_tensor([place]), 1)
+        texts = [*live, *(one.ids for one in ended)]
         shared = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False))
         tell(number, [words[0] for words in shared])

@@ -5,7 +5,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
-from exadec.search.beam import Hypothesis, Step, Tell, beam_search
+from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.guidance import GuidedState, guide, refuse_guidance, with_and_without
 from exadec.search.rules import Renumbered, Rule
+from exadec.search.sampling import Draw, sample
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 
@@ -39,15 +40,17 @@ def search_batch(
     n_best: int = 1,
     rules: Sequence[Rule] | None = None,
     tell: Tell | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> Searched:
-    """Encode a batch once and search it. Copied unknown words get their corpus ids back.
+    """Encode a batch once and search it, or draw texts. Copied unknown words get their corpus ids back.
 
-    Rules, one for each instance, and `tell` see corpus ids, too.
+    Rules, one for each instance, and `tell` see corpus ids, too. If texts are drawn, each instance needs a seed.
     """
     device = next(model.parameters()).device
     refuse_guidance(config, model.config)
     with torch.no_grad():
-        step: Step[Any] = model.choose
+        drawing = config.temperature > 0
+        step: Step[Any] = _whole_distributions(model) if drawing else model.choose
         state: Any = model.encode(with_and_without(batch).to(device) if config.guidance > 0 else batch.to(device))
         coefficients = None if state.coefficients is None else state.coefficients[: batch.size]
         if config.guidance > 0:
@@ -62,7 +65,12 @@ def search_batch(
             tell(number, [*map(numbering[number].restore, ids)])
 
         told = None if tell is None else tell_restored
-        found = beam_search(step, state, batch.size, config, NEVER_WRITTEN, device, n_best, rules, told)
+        more = config, NEVER_WRITTEN, device, n_best, rules, told
+        if drawing:
+            assert seeds is not None
+            found = sample(cast(Draw[Any], step), state, seeds, *more)
+        else:
+            found = beam_search(step, state, batch.size, *more)
     restored = [
         [replace(hypothesis, ids=[*map(one.restore, hypothesis.ids)]) for hypothesis in hypotheses]
         for hypotheses, one in zip(found, numbering, strict=True)
@@ -85,12 +93,21 @@ def generate_split(
     was_training = model.training
     model.eval()
     for indices, batch in loader.search_batches(config.batch_size, chosen):
-        found = search_batch(model, batch, config, n_best).hypotheses
+        seeds = [config.seed + int(index) for index in indices]
+        found = search_batch(model, batch, config, n_best, seeds=seeds).hypotheses
         for index, hypotheses in zip(indices, found, strict=True):
             results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses]
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]
+
+
+def _whole_distributions(model: Seq2seq) -> Draw[Any]:
+    def step(state: Any, words: torch.Tensor) -> tuple[Known, Any]:
+        log_probs, state = model.step(state, words)
+        return Known(log_probs), state
+
+    return step
 
 
 class _Numbering(NamedTuple):
