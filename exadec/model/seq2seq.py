@@ -107,11 +107,20 @@ class Seq2seq(nn.Module):
         state = self._start(batch, encoded, *read)
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
-    def encode(self, batch: Batch) -> DecoderState:
-        """Read source and exemplar: the state before the first word (Algorithm 1)."""
-        source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), REFERENCE)
-        read = self._read_exemplar(exemplar, batch, REFERENCE)
-        return self._start(batch, self.encoder(source, batch.source_lengths), *read)
+    def encode(self, batch: Batch, coefficients: torch.Tensor | None = None) -> DecoderState:
+        """Read source and exemplar: the state before the first word (Algorithm 1).
+
+        A source that several instances have is read once. `coefficients` (B, 1 or G, R) take the place of λ, except
+        where they are no numbers.
+        """
+        sources, numbers = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
+        lengths = (sources != PAD).sum(1)
+        source, exemplar = self._embed((sources, self._exemplar_ids(batch)), REFERENCE)
+        lam, *read = self._read_exemplar(exemplar, batch, REFERENCE)
+        if lam is not None and coefficients is not None:
+            lam = torch.where(coefficients.isnan(), lam, coefficients)
+        positions, last = self.encoder(source, lengths)
+        return self._start(batch, (positions[numbers], last[numbers]), lam, *read)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""

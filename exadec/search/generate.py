@@ -41,19 +41,25 @@ def search_batch(
     rules: Sequence[Rule] | None = None,
     tell: Tell | None = None,
     seeds: Sequence[int] | None = None,
+    coefficients: torch.Tensor | None = None,
 ) -> Searched:
     """Encode a batch once and search it, or draw texts. Copied unknown words get their corpus ids back.
 
     Rules, one for each instance, and `tell` see corpus ids, too. If texts are drawn, each instance needs a seed.
+    `coefficients` (B, 1 or G, R) take the place of λ, except where they are no numbers.
     """
     device = next(model.parameters()).device
     refuse_guidance(config, model.config)
     with torch.no_grad():
         drawing = config.temperature > 0
         step: Step[Any] = _whole_distributions(model) if drawing else model.choose
-        state: Any = model.encode(with_and_without(batch).to(device) if config.guidance > 0 else batch.to(device))
-        coefficients = None if state.coefficients is None else state.coefficients[: batch.size]
-        if config.guidance > 0:
+        guided = config.guidance > 0
+        if coefficients is not None and guided:
+            coefficients = torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
+        given = None if coefficients is None else coefficients.to(device)
+        state: Any = model.encode((with_and_without(batch) if guided else batch).to(device), given)
+        lam = None if state.coefficients is None else state.coefficients[: batch.size]
+        if guided:
             step = guide(model.step, config.guidance, NEVER_WRITTEN)
             state = GuidedState(state, batch.size, batch.size)
         numbering = [_Numbering(len(model.embedding.weight), unknown) for unknown in batch.unknown.tolist()]
@@ -75,7 +81,7 @@ def search_batch(
         [replace(hypothesis, ids=[*map(one.restore, hypothesis.ids)]) for hypothesis in hypotheses]
         for hypotheses, one in zip(found, numbering, strict=True)
     ]
-    return Searched(restored, coefficients)
+    return Searched(restored, lam)
 
 
 def generate_split(

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -244,3 +244,34 @@ def test_search_uses_the_reference_whatever_the_backend() -> None:
     model.explain(state, batch.target_input)
     with pytest.raises(AssertionError, match="the backend was asked"):
         model(batch)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_source_that_several_instances_have_is_read_once(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_small_model(**VARIANTS[variant])
+    batch = batch_for(model.config, 6)
+    batch = replace(
+        batch, source=batch.source[[0, 1, 0, 1, 2, 0]], source_lengths=batch.source_lengths[[0, 1, 0, 1, 2, 0]]
+    )
+    rows: list[int] = []
+    forward = model.encoder.forward
+    monkeypatch.setattr(model.encoder, "forward", lambda x, *more: rows.append(len(x)) or forward(x, *more))
+    with torch.no_grad():
+        state = model.encode(batch)
+        assert rows == [3]
+        found, _ = model.step(state, torch.full((6,), BOS))
+        for place in range(6):
+            alone = Batch(*(getattr(batch, item.name)[[place]] for item in fields(Batch)))
+            expected, _ = model.step(model.encode(alone), torch.full((1,), BOS))
+            torch.testing.assert_close(found[place], expected[0, : found.shape[1]], rtol=1e-9, atol=1e-9)
+
+
+def test_coefficients_can_be_given() -> None:
+    model = build_small_model(adaptive=True)
+    batch = batch_for(model.config, 4)
+    with torch.no_grad():
+        own = model.exemplar_coefficients(batch)
+        given = torch.full_like(own, torch.nan)
+        given[1] = own[3]
+        state = model.encode(batch, given)
+    torch.testing.assert_close(state.coefficients, own[[0, 3, 2, 3]])

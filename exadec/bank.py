@@ -1,0 +1,100 @@
+"""The λ bank: the coefficients of all training targets, and a map of them in two dimensions.
+
+In: a run, its model and the training targets. Out: a file of half-precision numbers, mapped into memory; points.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from exadec.corpus.prepare import Report, Sequences, silent
+from exadec.corpus.stage import hash_value, is_fresh, read_manifest, rebuild
+from exadec.errors import InputError
+from exadec.loading.batch import Batch
+from exadec.model.seq2seq import Seq2seq
+from exadec.reading.folder import Folder
+
+FORMAT = 1
+ROWS = 512
+"""Targets that are read at a time."""
+SAMPLE = 20_000
+"""Targets that decide how the map lies."""
+_FILE = "coefficients.npy"
+_REMEDY = "delete the folder; the bank is made again"
+
+
+def encode_targets(
+    model: Seq2seq, targets: Sequences, mark: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(numbers (n,), λ (n, 1 or G, R)) of all targets, those of about the same length together.
+
+    `mark` makes of ids what the model reads when the target is given as an exemplar.
+    """
+    device = next(model.parameters()).device
+    order = np.argsort(targets.lengths, kind="stable")
+    for start in range(0, len(order), ROWS):
+        numbers = order[start : start + ROWS]
+        ids = [torch.from_numpy(mark(np.asarray(targets[number], np.int64))) for number in numbers]
+        with torch.no_grad():
+            lam = model.exemplar_coefficients(_exemplars_alone(ids).to(device))
+        assert lam is not None
+        yield numbers, lam.cpu().numpy()
+
+
+def _exemplars_alone(ids: list[torch.Tensor]) -> Batch:
+    """A batch of exemplars with nothing to say."""
+    nothing = torch.zeros(len(ids), 1, dtype=torch.long)
+    padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+    lengths = torch.tensor([len(one) for one in ids])
+    return Batch(nothing, nothing[:, 0] + 1, padded, lengths, nothing, nothing, nothing[:, :0])
+
+
+def open_bank(
+    folder: Path,
+    identity: str,
+    model: Seq2seq,
+    targets: Sequences,
+    mark: Callable[[np.ndarray], np.ndarray],
+    report: Report = silent,
+) -> np.ndarray:
+    """(training targets, 1 or G, R) float16: the bank in this folder, made first unless it is that of the same weights.
+
+    `identity` says which weights and which corpus.
+    """
+    if model.coefficients is None:
+        raise InputError("this model does not adapt, so its exemplars have no coefficients.")
+    shape = len(targets), model.coefficients.groups, model.config.coefficient_rank
+    key = hash_value({"format": FORMAT, "identity": identity, "shape": shape})
+    if not is_fresh(folder, key):
+        with rebuild(folder, key, {}) as draft:
+            bank = np.lib.format.open_memmap(draft / _FILE, "w+", np.float16, shape)
+            done = 0
+            for numbers, lam in encode_targets(model, targets, mark):
+                bank[numbers] = lam
+                done += len(numbers)
+                report("reading exemplars", done, len(targets))
+            bank.flush()
+    files = Folder(folder, _REMEDY, read_manifest(folder, remedy=_REMEDY)["files"])
+    return files.map_array(_FILE, np.float16, shape)
+
+
+class Projection:
+    """The plane in which λ of the exemplars differ most (principal components), so that between two points lies
+    their mixture."""
+
+    def __init__(self, bank: np.ndarray):
+        size = len(bank)
+        chosen = np.sort(np.random.default_rng(1).permutation(size)[:SAMPLE])
+        rows = np.asarray(bank[chosen], np.float64).reshape(len(chosen), -1)
+        self.mean = rows.mean(0)
+        _, _, axes = np.linalg.svd(rows - self.mean, full_matrices=False)
+        axes = axes[:2]
+        signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])  # an axis has no direction of its own
+        self.axes = axes * signs[:, None]
+
+    def __call__(self, coefficients: np.ndarray) -> np.ndarray:
+        """(n, 1 or G, R) -> (n, 2)"""
+        rows = np.asarray(coefficients, np.float64).reshape(len(coefficients), -1)
+        return np.asarray((rows - self.mean) @ self.axes.T)

@@ -1,0 +1,110 @@
+"""House styles: mixtures of exemplars, saved under a name.
+
+In: a file in JSON. Out: `Mixture`s by name; the file is replaced as a whole when a style is saved or removed.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exadec.errors import InputError, RequestError
+from exadec.files import locked_for_writing, replacing
+from exadec.reading.content import matches, parse_json, read_bytes, require_text
+
+FORMAT = 1
+LARGEST = 1_000
+"""Exemplars of a mixture."""
+_NAME = re.compile(r"[^\W_][\w .&'-]{0,63}")
+_SHAPE = {"format": int, "styles": {str: [{"exemplar": str, "weight": float}]}}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several exemplars, and how much each of them counts: their λ are averaged."""
+
+    parts: tuple[tuple[str, float], ...]
+    """Texts and weights; the weights need not sum to 1."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.parts) <= LARGEST:
+            raise RequestError(f"a mixture needs from 1 to {LARGEST:,} exemplars, but has {len(self.parts):,}.")
+        for text, weight in self.parts:
+            require_text(text, "an exemplar of the mixture")
+            if not text.strip():
+                raise RequestError("an exemplar of the mixture is empty; leave it out.")
+            if not 0 <= weight <= 1e6:
+                raise RequestError(f"a weight of the mixture must be from 0 to 1,000,000, but is {weight}.")
+        if not sum(weight for _, weight in self.parts) > 0:
+            raise RequestError("all weights of the mixture are 0; one of the exemplars must count.")
+
+    @staticmethod
+    def of(exemplars: Sequence[str]) -> "Mixture":
+        """All of them count the same."""
+        return Mixture(tuple((text, 1.0) for text in exemplars))
+
+    @property
+    def shares(self) -> list[float]:
+        """The weights, summing to 1."""
+        total = sum(weight for _, weight in self.parts)
+        return [weight / total for _, weight in self.parts]
+
+    def heaviest(self, count: int) -> list[str]:
+        """The exemplars that count most, and no more than so many."""
+        ranked = sorted((part for part in self.parts if part[1] > 0), key=lambda part: -part[1])
+        return [text for text, _ in ranked[:count]]
+
+
+class Styles:
+    """The styles of a file, which need not be there yet."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def all(self) -> dict[str, Mixture]:
+        """By name, in the order of names."""
+        if not self.path.exists():
+            return {}
+        where = str(self.path)
+        value = parse_json(read_bytes(self.path, follow=False).decode(errors="replace"), where)
+        if not matches(value, _SHAPE) or value["format"] != FORMAT:
+            raise InputError(f"{where}: this is not a file of styles; move it away, and save them again.")
+        try:
+            return {
+                name: Mixture(tuple((part["exemplar"], float(part["weight"])) for part in parts))
+                for name, parts in sorted(value["styles"].items())
+            }
+        except RequestError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def get(self, name: str) -> Mixture:
+        styles = self.all()
+        if name not in styles:
+            known = f"there are {', '.join(styles)}" if styles else "there are none yet"
+            raise RequestError(f"there is no style {name!r}; {known}.")
+        return styles[name]
+
+    def save(self, name: str, mixture: Mixture) -> None:
+        """Add a style, or replace the one of this name."""
+        if _NAME.fullmatch(name) is None:
+            raise RequestError(
+                f"{name!r} cannot be the name of a style: use up to 64 letters, digits, spaces, and . & ' -, "
+                "a letter or digit first."
+            )
+        with locked_for_writing(self.path):
+            self._write({**self.all(), name: mixture})
+
+    def remove(self, name: str) -> None:
+        with locked_for_writing(self.path):
+            self.get(name)
+            self._write({other: mixture for other, mixture in self.all().items() if other != name})
+
+    def _write(self, styles: dict[str, Mixture]) -> None:
+        parts = {
+            name: [{"exemplar": text, "weight": weight} for text, weight in styles[name].parts]
+            for name in sorted(styles)
+        }
+        content = {"format": FORMAT, "styles": parts}
+        with replacing(self.path) as draft:
+            draft.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
