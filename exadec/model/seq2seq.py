@@ -107,11 +107,11 @@ class Seq2seq(nn.Module):
         state = self._start(batch, encoded, *read)
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
-    def encode(self, batch: Batch) -> DecoderState:
+    def encode(self, batch: Batch, backend: Backend = REFERENCE) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1)."""
-        source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), REFERENCE)
-        read = self._read_exemplar(exemplar, batch, REFERENCE)
-        return self._start(batch, self.encoder(source, batch.source_lengths), *read)
+        source, exemplar = self._embed((batch.source, self._exemplar_ids(batch)), backend)
+        read = self._read_exemplar(exemplar, batch, backend)
+        return self._start(batch, self.encoder(source, batch.source_lengths, backend), *read)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""
