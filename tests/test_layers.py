@@ -28,7 +28,7 @@ ORDER = {
     "search": "a model's probabilities become text",
     "settings": "looks names of a configuration up in the lists of the packages above",
     "training": "loads, fits, searches and scores in one loop; its result is a run on disk",
-    "bundle": "packs a run into one file, and opens such a file as a run",
+    "bundle": "packs a run into one file, and opens such a file as a run; or exports it as ONNX",
     "api": "trains a run from Python, or opens one and writes new text",
     "views": "shows corpora, runs and what a Writer wrote",
     # A server belongs here (`serving`): it answers with what `api` writes and `views` shows.

@@ -277,7 +277,7 @@ def _port(name: str, example: torch.Tensor) -> Port:
 
 
 def _remove_traces(model: Any) -> None:
-    """torch notes for each operator which line of which file it comes from: whose machine it was is nobody's business."""
+    """torch notes the file and line that each operator comes from, with folders of whoever exports."""
     for part in (model, model.graph, *model.graph, *(value for node in model.graph for value in node.outputs)):
         part.metadata_props.clear()
         part.doc_string = None

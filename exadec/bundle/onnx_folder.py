@@ -1,7 +1,7 @@
 """A run as a folder of ONNX files, for programs without exadec or torch.
 
-In: a run. Out: a folder with `encoder.onnx`, `step.onnx`, the vocabulary, the segmentation, and a manifest that says how
-to use them. It holds no programs: graphs of standard operators, weights and JSON.
+In: a run. Out: a folder with `encoder.onnx`, `step.onnx`, the vocabulary, the segmentation, and a manifest that says
+how to use them. It holds no programs: graphs of standard operators, weights and JSON.
 """
 
 import json

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,11 +21,12 @@ from exadec.config import PRESETS, VARIANTS, Config
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.errors import InputError
 from exadec.loading.batch import Batch, Instance, collate
-from exadec.training.checkpoint import Run, open_corpus, open_run
+from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.trainer import train
 from support.onnx_models import OnnxModel, assert_same_steps
 from support.toys import toy_records, variant_config, write_splits
 
+PAGE = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text("utf-8")
 SOURCES = [str(record["source"]) for record in toy_records(60, seed=1)]
 EXEMPLARS = [str(record["target"]) for record in toy_records(60, seed=2)]
 
@@ -32,11 +34,10 @@ EXEMPLARS = [str(record["target"]) for record in toy_records(60, seed=2)]
 def config_of(name: str, folder: Path) -> Config:
     """A toy of a model of the paper, or of our preset."""
     if name in VARIANTS:
-        return variant_config(folder, name, epochs=3)
-    config = variant_config(folder, "adadec", epochs=3)
-    small = {"rank": 4, "exemplar_hidden": 4}
-    config = config.replace("model", **PRESETS["exadec"]["model"] | small)
-    config = config.replace("exemplars", **PRESETS["exadec"]["exemplars"])
+        return variant_config(folder, name, epochs=6).replace("corpus", pretokenized=False)
+    config = variant_config(folder, "adadec", epochs=6).replace("exemplars", **PRESETS["exadec"]["exemplars"])
+    config = config.replace("model", **PRESETS["exadec"]["model"] | {"rank": 4, "exemplar_hidden": 4})
+    config = config.replace("search", max_length=20)
     return config.replace("corpus", segmentation="bpe_either_case", pretokenized=False, vocabulary_size=340)
 
 
@@ -107,9 +108,7 @@ def test_the_graphs_hold_standard_operators_and_weights_alone(exported: Any) -> 
 
 
 def test_coefficients_enter_as_numbers_and_never_as_a_matrix(exported: Any) -> None:
-    """No tensor of the step has the size of P, (batch, D, D) or more, besides the weights."""
-    if exported.name not in ("adadec", "adadec+attexp"):
-        return
+    """No tensor of a batch has the size of P, (batch, D, D) or more."""
     content = onnx.load_from_string((exported.folder / "step.onnx").read_bytes())
     inferred = onnx.shape_inference.infer_shapes(content, data_prop=True)
     hidden = exported.run.config.model.hidden
@@ -140,3 +139,70 @@ def test_the_manifest_says_how_to_use_it(exported: Any) -> None:
     assert [pieces[number] for number in manifest["special"].values()] == list(SPECIALS)
     assert manifest["exemplars"]["read"] == {"seq2seq": 0, "preset": 4}.get(exported.name, 1)
     assert manifest["search"]["beam_size"] == 2
+
+
+@pytest.mark.parametrize("exported", ["adadec"], indirect=True)
+def test_the_program_of_the_page_writes_what_exadec_writes(exported: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page shows a model of words that reads one exemplar."""
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program.replace('"adadec-onnx"', repr(str(exported.folder))), names)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    writer = load(exported.run.folder, {"search.beam_size": 1})
+    expected = [one.text for one in writer.write(SOURCES[:20], EXEMPLARS[:20])]
+    assert [names["write"](*texts) for texts in zip(SOURCES[:20], EXEMPLARS[:20], strict=True)] == expected
+    assert len(set(expected)) > 5
+
+
+def fake_trace(model: object) -> tuple[Graph, Graph]:
+    graph = Graph(b"a graph", [Port("source", "int64", ["batch", "source_length"])], [])
+    return graph, graph
+
+
+def test_only_a_folder_of_ours_is_replaced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_folder, "trace", fake_trace)
+    out = export_onnx(run.folder, tmp_path / "new" / "onnx")
+    names = {"bpe.json", "encoder.onnx", "manifest.json", "step.onnx", "vocabulary.json"}
+    assert {path.name for path in out.iterdir()} == names
+    with pytest.raises(InputError, match="exists; choose another name, or replace it with `force=True`"):
+        export_onnx(run.folder, out)
+    (out / "step.onnx").write_bytes(b"damaged")
+    export_onnx(run.folder, out, force=True)
+    assert (out / "step.onnx").read_bytes() == b"a graph"
+    (out / "mine.txt").touch()
+    with pytest.raises(InputError, match=r"mine.txt: exadec did not write this"):
+        export_onnx(run.folder, out, force=True)
+    corpus = shutil.copytree(open_corpus(run).folder, tmp_path / "corpus")
+    for other in (corpus, tmp_path):
+        with pytest.raises(InputError, match="not a folder of ONNX files that exadec wrote"):
+            export_onnx(run.folder, other, force=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file: exists"):
+        export_onnx(run.folder, tmp_path / "file")
+    assert (corpus / "manifest.json").is_file()
+
+
+def test_a_failure_leaves_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Graph(None, [], [])  # type: ignore[arg-type]
+    monkeypatch.setattr(onnx_folder, "trace", lambda model: (fake_trace(model)[0], broken))
+    with pytest.raises(TypeError):
+        export_onnx(run.folder, tmp_path / "onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_file_is_exported_as_its_run_is(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_folder, "trace", fake_trace)
+    folders = [export_onnx(path, tmp_path / name) for name, path in (("a", run.folder), ("b", bundle))]
+    manifests = [json.loads((folder / "manifest.json").read_text("utf-8")) for folder in folders]
+    assert manifests[0] == manifests[1]
+    assert manifests[0]["source"]["groups"] == ["g0", "g1", "g2"]
+    assert manifests[0]["segmentation"] == {"kind": "bpe", "lower_case": False, "file": "bpe.json"}
+
+
+def test_without_the_extra_it_says_what_to_install(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"pip install 'exadec\[onnx\]'"):
+        export_onnx(run.folder, tmp_path / "onnx")
+    assert list(tmp_path.iterdir()) == []
