@@ -246,9 +246,13 @@ class _Step(nn.Module):
 
 def _to_onnx(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]) -> Graph:
     """Trace a module; inputs and outputs are examples."""
-    from onnx_ir import Shape
-    from onnx_ir.serde import serialize_model
+    try:
+        from onnx_ir import Shape
+        from onnx_ir.serde import serialize_model
 
+        translated = translations()
+    except ImportError:
+        raise InputError("ONNX is not installed; run `pip install 'exadec[onnx]'`.") from None
     axes = {name: dict(enumerate(_AXES[name])) for name in inputs}
     program = torch.onnx.export(
         module.eval(),
@@ -258,7 +262,7 @@ def _to_onnx(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: dict[s
         output_names=list(outputs),
         opset_version=OPSET,
         dynamo=True,
-        custom_translation_table=translations(),
+        custom_translation_table=translated,
         verbose=False,
     )
     assert program is not None
@@ -285,10 +289,7 @@ def _remove_traces(model: Any) -> None:
 
 def translations() -> dict[Any, Any]:
     """Operators that torch translates so that they underflow: log(exp(a) + exp(b)), log(sigmoid(a))."""
-    try:
-        from onnxscript import opset18 as op
-    except ImportError:
-        raise InputError("ONNX is not installed; run `pip install 'exadec[onnx]'`.") from None
+    from onnxscript import opset18 as op
 
     def softplus_of_minus(distance: Any) -> Any:
         """log(1 + exp(-distance)), for a distance of at least 0, and for an infinite one"""

@@ -201,8 +201,11 @@ def test_one_file_is_exported_as_its_run_is(
     assert manifests[0]["segmentation"] == {"kind": "bpe", "lower_case": False, "file": "bpe.json"}
 
 
-def test_without_the_extra_it_says_what_to_install(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
+@pytest.mark.parametrize("absent", ["onnxscript", "onnx_ir"])
+def test_without_the_extra_it_says_what_to_install(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str
+) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
     with pytest.raises(InputError, match=r"pip install 'exadec\[onnx\]'"):
         export_onnx(run.folder, tmp_path / "onnx")
     assert list(tmp_path.iterdir()) == []
