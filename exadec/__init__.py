@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from exadec.api import Generation, Writer, load, train
+    from exadec.bundle.onnx_folder import export_onnx
     from exadec.bundle.packing import export
     from exadec.config import Config
     from exadec.corpus.prepare import prepare
@@ -26,6 +27,7 @@ __all__ = [
     "compare_runs",
     "evaluate",
     "export",
+    "export_onnx",
     "load",
     "prepare",
     "retrieve",
@@ -42,6 +44,7 @@ _HOMES = {
     "compare_runs": "exadec.views.results",
     "evaluate": "exadec.training.evaluation",
     "export": "exadec.bundle.packing",
+    "export_onnx": "exadec.bundle.onnx_folder",
     "load": "exadec.api",
     "prepare": "exadec.corpus.prepare",
     "retrieve": "exadec.exemplars.retrieve",

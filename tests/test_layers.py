@@ -29,7 +29,7 @@ ORDER = {
     "generation": "a text, and how it was written",
     "settings": "looks names of a configuration up in the lists of the packages above",
     "training": "loads, fits, searches and scores in one loop; its result is a run on disk",
-    "bundle": "packs a run into one file, and opens such a file as a run",
+    "bundle": "packs a run into one file, and opens such a file as a run; or exports it as ONNX",
     "styles": "a house style is some exemplars under a name",
     "bank": "what a run's model makes of all training targets",
     "api": "trains a run from Python, or opens one and writes new text",

@@ -1,1 +1,1 @@
-"""A run -> one file to hand over -> the same run, anywhere."""
+"""A run -> one file to hand over -> the same run, anywhere; or ONNX files for other programs."""

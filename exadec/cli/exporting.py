@@ -1,6 +1,6 @@
 """The command that hands a run over: `export`.
 
-In: a run. Out: one file.
+In: a run. Out: one file, or a folder of ONNX files.
 """
 
 from pathlib import Path
@@ -9,11 +9,18 @@ from typing import Annotated
 import typer
 
 from exadec.cli.console import CorpusFolder, say
+from exadec.errors import InputError
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
-    out: Annotated[Path, typer.Option(metavar="NAME.exadec", help="The file to write.")],
+    out: Annotated[Path | None, typer.Option(metavar="NAME.exadec", help="The file to write.")] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write ONNX files instead, for programs without exadec. Needs the extra `onnx`."
+        ),
+    ] = None,
     precision: Annotated[
         str, typer.Option(metavar="float32|bfloat16", help="Of the weights; bfloat16 halves the file.")
     ] = "float32",
@@ -24,7 +31,7 @@ def export(
         ),
     ] = False,
     corpus: CorpusFolder = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
     """Put a run's model into one file that works anywhere.
 
@@ -34,8 +41,23 @@ def export(
 
     The file is a ZIP file without compression. Its README.md says what the model is and how well it scored.
     With --with-exemplars, whoever has the file can read the training targets, and which words their sources have.
-    """
-    from exadec.bundle.packing import export as export_run
 
-    written = export_run(run, out, precision, with_exemplars, corpus, force)
-    say(f"{written}: {written.stat().st_size:,} bytes.")
+    exadec export demo/adadec --onnx adadec-onnx
+
+    The folder has two graphs, one that reads and one that takes a step of the decoder, and a manifest that says how to
+    use them.
+    """
+    if (out is None) == (onnx is None):
+        raise InputError("choose what to write: one file with --out NAME.exadec, or ONNX files with --onnx FOLDER.")
+    if out is not None:
+        from exadec.bundle.packing import export as export_run
+
+        written = export_run(run, out, precision, with_exemplars, corpus, force)
+        say(f"{written}: {written.stat().st_size:,} bytes.")
+    elif onnx is not None:
+        if precision != "float32" or with_exemplars or corpus is not None:
+            raise InputError("--precision, --with-exemplars and --corpus are for --out; leave them out with --onnx.")
+        from exadec.bundle.onnx_folder import export_onnx
+
+        for path in sorted(export_onnx(run, onnx, force).iterdir()):
+            say(f"{path}: {path.stat().st_size:,} bytes.")

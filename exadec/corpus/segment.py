@@ -25,7 +25,7 @@ JOINER = "￭"
 
 # A word keeps inner full stops, apostrophes and hyphens (U.S, Norway's, well-known) and the full stop of an
 # abbreviation (U.S.); numbers keep their separators; everything else is a piece by itself.
-_WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
+WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 _SPACE = "Ġ"
@@ -91,7 +91,7 @@ class WordSegmenter:
         pieces = []
         end = None
         # A joiner in the text itself would look like ours.
-        for match in _WORD.finditer(text.replace(JOINER, " ")):
+        for match in WORD.finditer(text.replace(JOINER, " ")):
             pieces.append(JOINER + match.group() if match.start() == end else match.group())
             end = match.end()
         return pieces

@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        return len(self.source)
+        return self.source.shape[0]  # `len` is a constant where the model is traced
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(getattr(self, item.name).to(device, non_blocking=True) for item in fields(self)))

@@ -49,6 +49,11 @@ class Memory:
     exemplars: Positions | None = None
     """The exemplars, where they have an attention of their own."""
 
+    @property
+    def instances(self) -> int:
+        """B."""
+        return self.ids.shape[0]  # `len` is a constant where the model is traced
+
     def keep(self, instances: torch.Tensor) -> "Memory":
         """The same for some of the instances."""
         return Memory(

@@ -37,7 +37,7 @@ class DecoderState:
 
         A hypothesis stays with its instance, so the K hypotheses share the memory and it is never copied.
         """
-        assert len(indices) % len(self.memory.ids) == 0
+        assert len(indices) % self.memory.instances == 0
         coefficients = None if self.coefficients is None else self.coefficients[indices]
         return replace(
             self,
@@ -48,7 +48,7 @@ class DecoderState:
 
     def keep(self, instances: torch.Tensor) -> "DecoderState":
         """All hypotheses of some of the instances."""
-        each = len(self.attentional) // len(self.memory.ids)
+        each = len(self.attentional) // self.memory.instances
         rows = (each * instances[:, None] + torch.arange(each, device=instances.device)).flatten()
         return replace(self, memory=self.memory.keep(instances)).select(rows)
 
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
 
     def start(self, memory: Memory, recurrent: State, lam: torch.Tensor | None) -> DecoderState:
         """The state before the first word; the initial attentional vector is zero."""
-        attentional = recurrent[0].new_zeros(len(recurrent[0]), self.attention.outputs)
+        attentional = recurrent[0].new_zeros(recurrent[0].shape[0], self.attention.outputs)
         return DecoderState(recurrent, attentional, lam, memory)
 
     def unroll(
@@ -151,7 +151,7 @@ class Decoder(nn.Module):
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
         """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
-        instances = len(state.memory.ids)
+        instances = state.memory.instances
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
@@ -174,7 +174,7 @@ class Decoder(nn.Module):
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
         inputs = self._extend(inputs[:, None], state.coefficients)[:, 0]
         recurrent = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
-        hidden = recurrent[0].unflatten(0, (len(state.memory.ids), -1))  # (B, K, D)
+        hidden = recurrent[0].unflatten(0, (state.memory.instances, -1))  # (B, K, D)
         attended = self.attention(hidden, state.memory, self._of_instances(state))
         state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
         return inputs, recurrent[0], attended, state
@@ -194,7 +194,7 @@ class Decoder(nn.Module):
     def _of_instances(self, state: DecoderState) -> torch.Tensor | None:
         """λ once for each instance: (B, 1 or G, R)."""
         lam = state.coefficients
-        return None if lam is None else lam.unflatten(0, (len(state.memory.ids), -1))[:, 0]
+        return None if lam is None else lam.unflatten(0, (state.memory.instances, -1))[:, 0]
 
     def _steps(
         self,

@@ -107,20 +107,26 @@ class Seq2seq(nn.Module):
         state = self._start(batch, encoded, *read)
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
-    def encode(self, batch: Batch, coefficients: torch.Tensor | None = None) -> DecoderState:
+    def encode(
+        self, batch: Batch, coefficients: torch.Tensor | None = None, backend: Backend = REFERENCE
+    ) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1).
 
         A source that several instances have is read once. `coefficients` (B, 1 or G, R) take the place of λ, except
         where they are no numbers.
         """
-        sources, numbers = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
-        lengths = (sources != PAD).sum(1)
-        source, exemplar = self._embed((sources, self._exemplar_ids(batch)), REFERENCE)
-        lam, *read = self._read_exemplar(exemplar, batch, REFERENCE)
+        sources, lengths, numbers = batch.source, batch.source_lengths, None
+        if backend is REFERENCE:  # an exported graph cannot count the sources
+            sources, numbers = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
+            lengths = (sources != PAD).sum(1)
+        source, exemplar = self._embed((sources, self._exemplar_ids(batch)), backend)
+        lam, *read = self._read_exemplar(exemplar, batch, backend)
         if lam is not None and coefficients is not None:
             lam = torch.where(coefficients.isnan(), lam, coefficients)
-        positions, last = self.encoder(source, lengths)
-        return self._start(batch, (positions[numbers], last[numbers]), lam, *read)
+        positions, last = self.encoder(source, lengths, backend)
+        if numbers is not None:
+            positions, last = positions[numbers], last[numbers]
+        return self._start(batch, (positions, last), lam, *read)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:
         """log p of each next word, (N,) -> (N, X), and the state after `words`."""

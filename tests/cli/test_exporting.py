@@ -35,9 +35,21 @@ def test_without_exemplars_it_says_what_is_missing(run: Path, folder: Path, tmp_
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_onnx_files_are_written_and_their_sizes_said(run: Path, tmp_path: Path) -> None:
+    done = exadec("export", run, "--onnx", tmp_path / "onnx")
+    assert done.returncode == 0, done.stderr
+    files = sorted((tmp_path / "onnx").iterdir())
+    assert {"encoder.onnx", "step.onnx"} < {path.name for path in files}
+    assert done.stderr.splitlines() == [f"{path}: {path.stat().st_size:,} bytes." for path in files]
+    assert_refused(exadec("export", run, "--onnx", tmp_path / "onnx"), "or replace it with --force")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ([], "one file with --out NAME.exadec, or ONNX files with --onnx FOLDER."),
+        (["--out", "a.exadec", "--onnx", "b"], "one file with --out NAME.exadec, or ONNX files with --onnx FOLDER."),
+        (["--onnx", "b", "--precision", "bfloat16"], "are for --out; leave them out with --onnx."),
         (["--out", "a.zip"], "a.zip: choose a name that ends in .exadec, such as a.exadec."),
         (["--out", "a.exadec", "--precision", "int8"], "`precision` must be one of float32, bfloat16"),
         (["--out", "a.exadec", "--corpus", "nowhere", "--with-exemplars"], "nowhere: not a prepared corpus"),
