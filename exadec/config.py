@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from exadec.errors import ConfigError
+from exadec.presets import PRESETS, VARIANTS
 from exadec.strict_yaml import (
     Overrides,
     apply_override,
@@ -41,44 +42,8 @@ __all__ = [
 LARGEST_SEED = 1 << 62
 """Every generator of random numbers takes it, and a little more"""
 
-VARIANTS = {
-    "seq2seq": {"adaptive": False, "attend_exemplar": False},
-    "attexp": {"adaptive": False, "attend_exemplar": True},
-    "adadec": {"adaptive": True, "attend_exemplar": False},
-    "adadec+attexp": {"adaptive": True, "attend_exemplar": True},
-}
-"""The four models of the paper: two switches of one class (section 4.1)."""
-
 RECORD_FIELDS = ("uid", "source", "table", "target", "references", "group")
 """What a file of records may say about each."""
-
-PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    "paper": {},
-    # The authors' released code, where it differs from the paper's text.
-    "released": {
-        "model": {
-            "input_feeding": True,
-            "linear_attention_layer": True,
-            "copy": "separate",
-            "exemplar_layer": True,
-        },
-        "search": {"block_ngram": 3},
-    },
-    # Ours: what pays on real text (docs/preset.md).
-    "exadec": {
-        "exemplars": {"neighbours": 4, "weighting": "tfidf", "calibrated": True, "form_share": 0.25},
-        "model": {
-            "weights": "residual",
-            "rank": 64,
-            "exemplar_hidden": 64,
-            "exemplars_read": 4,
-            "exemplars_drawn": 2,
-            "exemplar_context": True,
-            "exemplar_skipping": 0.1,
-            "copy_case": True,
-        },
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -397,6 +362,9 @@ class SearchConfig:
     top_p: float = 1.0
     """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
     seed: int = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the product with the vocabulary. `bfloat16` is faster where the processor knows it; the likeliest words are
+    computed exactly all the same."""
     batch_size: int = 64
     """Instances searched together."""
 

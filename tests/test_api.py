@@ -412,3 +412,12 @@ def test_public_names_are_shown_before_their_first_use_and_without_torch() -> No
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_rounded_weights_write_the_same_texts(writers: dict[str, Writer], variant: str) -> None:
+    sources = [f"house{n % 9} house{n % 9} house{n % 9} n{n % 12} k{n % 7}" for n in range(40)]
+    rounded = load(writers[variant].run.folder, ["search.precision=bfloat16"])
+    exact = writers[variant].write(sources)
+    assert [one.text for one in rounded.write(sources)] == [one.text for one in exact]
+    np.testing.assert_allclose([one.score for one in rounded.write(sources)], [one.score for one in exact], atol=2e-3)

@@ -17,6 +17,7 @@ ORDER = {
     "files": "writing a file completely or not at all",
     "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",
     "strict_yaml": "a mapping becomes a dataclass, or an error that names the key",
+    "presets": "settings by name, for a configuration to start from",
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
     "corpus": "raw data become records and token ids: nothing comes before it",
@@ -60,6 +61,7 @@ TESTED_IN = {
     "model/cells/elman": "model/test_adaptive.py",
     "model/cells/gru": "model/test_adaptive.py",
     "model/cells/lstm": "model/test_adaptive.py",
+    "presets": "test_config.py",
     "strict_yaml": "test_config.py",
     "training/step": "test_cuda.py",
     "views/inspection_tables": "views/test_inspection.py",

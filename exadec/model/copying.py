@@ -13,6 +13,33 @@ from exadec.corpus.vocabulary import PAD
 from exadec.model.attention import Memory, attend
 from exadec.model.backends.reference import SMALLEST
 
+_SPARE = 16
+"""Rounding may have cost a word its place among the likeliest, so more of them are looked at."""
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Makes log p of some words exact, where those of all words were computed with rounded weights."""
+
+    attentional: torch.Tensor
+    """(B, K, E)"""
+    weight: torch.Tensor
+    """(V, E)"""
+    bias: torch.Tensor
+    """(V,)"""
+    total: torch.Tensor
+    """(B, K, 1): log of the sum over all words, as computed with rounded weights."""
+
+    def of_each(self, words: torch.Tensor) -> torch.Tensor:
+        """log p of some words of each hypothesis, with the rounded total: (B, K, C) -> (B, K, C)."""
+        logits = torch.matmul(self.weight[words], self.attentional[:, :, :, None])[..., 0]
+        return logits + self.bias[words] - self.total
+
+    def of_shared(self, words: torch.Tensor) -> torch.Tensor:
+        """log p of the same words for all hypotheses of an instance, with the rounded total: (B, M) -> (B, K, M)."""
+        logits = torch.bmm(self.attentional, self.weight[words].transpose(1, 2))
+        return logits + self.bias[words][:, None] - self.total
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -28,6 +55,8 @@ class Mixture:
     """(B, T, M): probability of each position, given that a word is copied."""
     changes_case: torch.Tensor | None = None
     """(B, T): probability that a copied word changes the case of its first letter; None if it cannot."""
+    refinement: Refinement | None = None
+    """If `vocabulary` was computed with rounded weights. `Choices.best` makes exact what it gives."""
 
     def of_all(self, memory: Memory) -> torch.Tensor:
         """log p of every word: (B, T, X)."""
@@ -92,14 +121,30 @@ class Choices:
         mixture, memory = self.mixture, self.memory
         vocabulary, size = mixture.vocabulary, mixture.vocabulary.shape[2]
         banned = banned.unflatten(0, vocabulary.shape[:2])  # (B, K, W)
-        vocabulary.scatter_(2, torch.where(banned < size, banned, PAD), -torch.inf)
-        generated, words = vocabulary.topk(min(count, size), dim=2)  # (B, K, C)
+        known_banned = torch.where(banned < size, banned, PAD)
+        refinement, rough_banned = mixture.refinement, vocabulary.gather(2, known_banned)
+        vocabulary.scatter_(2, known_banned, -torch.inf)
+        change: torch.Tensor | float = 0.0
+        if refinement is None:
+            generated, words = vocabulary.topk(min(count, size), dim=2)  # (B, K, C)
+        else:
+            rough, words = vocabulary.topk(min(count + _SPARE, size), dim=2)
+            generated = refinement.of_each(words).masked_fill(rough == -torch.inf, -torch.inf)
+            # The total changes with the likeliest words, which have most of it, banned or not.
+            gained = (generated.exp() - rough.exp()).sum(2, keepdim=True)  # (B, K, 1)
+            once = ~_among_earlier(known_banned)
+            gained += (once * (refinement.of_each(known_banned).exp() - rough_banned.exp())).sum(2, keepdim=True)
+            change = torch.log1p(gained)
+            generated = generated - change
         if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
             return generated.flatten(0, 1), words.flatten(0, 1)
         ids, weights = mixture.copied(memory)  # (B, M), (B, K, M)
         same = ids[:, :, None] == ids[:, None]  # (B, M, M)
         weights = torch.bmm(weights, same.to(weights.dtype)).clamp_min(SMALLEST)
-        own = vocabulary.gather(2, ids.clamp_max(size - 1)[:, None].expand_as(weights))
+        known = ids.clamp_max(size - 1)
+        own = vocabulary.gather(2, known[:, None].expand_as(weights))
+        if refinement is not None:
+            own = (refinement.of_shared(known) - change).masked_fill(own == -torch.inf, -torch.inf)
         own = own.masked_fill((ids >= size)[:, None], -torch.inf)
         copied = torch.logaddexp(mixture.log_generate[:, :, None] + own, mixture.log_copy[:, :, None] + weights.log())
         repeated = same.tril(-1).any(2)[:, None]  # (B, 1, M)
@@ -109,6 +154,11 @@ class Choices:
         )
         ids = ids[:, None].expand_as(copied)
         return torch.cat([generated, copied], 2).flatten(0, 1), torch.cat([words, ids], 2).flatten(0, 1)
+
+
+def _among_earlier(words: torch.Tensor) -> torch.Tensor:
+    """Which words are there a second time: (B, K, W) -> (B, K, W)."""
+    return (words[:, :, :, None] == words[:, :, None]).tril(-1).any(3)
 
 
 def _among(words: torch.Tensor, others: torch.Tensor) -> torch.Tensor:

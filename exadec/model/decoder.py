@@ -16,7 +16,7 @@ from exadec.model.adaptive import Extension, RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import State
-from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
+from exadec.model.copying import AttentionCopy, Mixture, Refinement, SeparateCopy
 from exadec.model.embedding import Embedding
 
 
@@ -76,6 +76,7 @@ class Decoder(nn.Module):
         inputs += 2 * (rank or 0)
         own = 2 * config.exemplar_hidden if config.has_exemplar_context else 0
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer, rank, own)
+        self._rounded: tuple[object, torch.Tensor] | None = None
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":
             self.copy = AttentionCopy(values, config.hidden, inputs)
@@ -149,13 +150,26 @@ class Decoder(nn.Module):
         embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
         return self._mix(self.unroll(embedded, state.coefficients)(state), state.memory)
 
-    def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
-        """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
+    def step(
+        self, state: DecoderState, words: torch.Tensor, rounded: torch.Tensor | None = None
+    ) -> tuple[Mixture, DecoderState]:
+        """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it.
+
+        `rounded` are the softmax's weights in a precision in which their product is faster; see `Refinement`.
+        """
         instances = state.memory.instances
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
         inputs, hidden, attended, state = self._advance(state, embedded)
         grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
-        return self._mix(self._steps(attended, *grouped), state.memory), state
+        return self._mix(self._steps(attended, *grouped), state.memory, rounded), state
+
+    def round_softmax(self, precision: torch.dtype) -> torch.Tensor:
+        """The softmax's weights in another precision: (V, E). They are kept until the weights change."""
+        weight, _ = self._softmax()
+        key = weight.data_ptr(), weight._version, precision
+        if self._rounded is None or self._rounded[0] != key:
+            self._rounded = key, weight.detach().to(precision)
+        return self._rounded[1]
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
         """Step by step: with input feeding, each step needs the attention of the previous one."""
@@ -218,14 +232,21 @@ class Decoder(nn.Module):
         assert self.copy is not None
         return self.copy(steps.context, steps.hidden, steps.inputs), steps.weights
 
-    def _mix(self, steps: "Steps", memory: Memory) -> Mixture:
-        logits = functional.linear(steps.attentional, *self._softmax())  # (B, T, V)
-        vocabulary = torch.log_softmax(logits, dim=2)
+    def _mix(self, steps: "Steps", memory: Memory, rounded: torch.Tensor | None = None) -> Mixture:
+        weight, bias = self._softmax()
+        refinement = None
+        if rounded is None:
+            vocabulary = torch.log_softmax(functional.linear(steps.attentional, weight, bias), dim=2)  # (B, T, V)
+        else:
+            logits = functional.linear(steps.attentional.to(rounded.dtype), rounded).to(weight.dtype).add_(bias)
+            vocabulary = torch.log_softmax(logits, dim=2)
+            total = logits[:, :, :1] - vocabulary[:, :, :1]
+            refinement = Refinement(steps.attentional, weight, bias, total)
         if self.copy is None:
-            return Mixture(vocabulary, None, None, None)
+            return Mixture(vocabulary, None, None, None, refinement=refinement)
         gate, weights = self._gate(steps, memory)
-        changes_case = self._changes_case(steps)
-        return Mixture(vocabulary, functional.logsigmoid(gate), functional.logsigmoid(-gate), weights, changes_case)
+        generate, copy = functional.logsigmoid(gate), functional.logsigmoid(-gate)
+        return Mixture(vocabulary, generate, copy, weights, self._changes_case(steps), refinement)
 
     def _changes_case(self, steps: "Steps") -> torch.Tensor | None:
         """(B, T): probability that a copied word changes its case."""

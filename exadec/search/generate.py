@@ -5,6 +5,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -52,7 +53,7 @@ def search_batch(
     refuse_guidance(config, model.config)
     with torch.no_grad():
         drawing = config.temperature > 0
-        step: Step[Any] = _whole_distributions(model) if drawing else model.choose
+        step: Step[Any] = _whole_distributions(model) if drawing else _likeliest_words(model, config)
         guided = config.guidance > 0
         if coefficients is not None and guided:
             coefficients = torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
@@ -106,6 +107,12 @@ def generate_split(
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]
+
+
+def _likeliest_words(model: Seq2seq, config: SearchConfig) -> Step[Any]:
+    if config.precision == "float32":
+        return model.choose
+    return partial(model.choose, rounded=model.decoder.round_softmax(torch.bfloat16))
 
 
 def _whole_distributions(model: Seq2seq) -> Draw[Any]:

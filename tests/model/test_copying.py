@@ -65,6 +65,35 @@ def test_likeliest_words_are_those_of_the_whole_distribution(variant: str, copy:
         assert (choices.of_words(asked[:, :2])[asked[:, :2] < VOCABULARY] == -torch.inf).all()
 
 
+@pytest.mark.parametrize("copy", ["attention", "separate", "none", "attention, either case"])
+def test_rounded_weights_leave_the_likeliest_words_nearly_exact(copy: str) -> None:
+    """Rounding to 8 bits of precision changes log p by up to 0.1; what is left of that comes from unlikely words."""
+    copy, _, either_case = copy.partition(", ")
+    model = build_small_model(**VARIANTS["adadec"], copy=copy, copy_case=bool(either_case)).float()
+    batch = batch_for(model.config, 30)
+    with torch.no_grad():
+        model.embedding.weight.mul_(4.0)
+        if copy != "none":
+            model.decoder.copy.gate.bias.fill_(0.5)
+        state = model.encode(batch).select(torch.arange(30).repeat_interleave(2))
+        words, banned = torch.full((60,), 7), torch.full((60, 2), 9)
+        banned[:, 0] = PAD
+        rounded = model.decoder.round_softmax(torch.bfloat16)
+        assert rounded.dtype == torch.bfloat16
+        rough = model.decoder.step(state, words, rounded)[0].vocabulary
+        exact = model.decoder.step(state, words)[0].vocabulary
+        off = (rough - exact)[exact > -5].abs()
+        assert off.max() > 2e-3
+        found, chosen = model.choose(state, words, rounded)[0].best(6, banned)
+        whole = model.step(state, words)[0].scatter(1, banned, -torch.inf)
+        known = found > -5
+        assert (found - whole.gather(1, chosen))[known].abs().max() < 2e-3
+        for mine, ids, log_probs in zip(found, chosen, whole, strict=True):
+            assert set(log_probs.topk(4).indices.tolist()) <= set(ids[mine > -torch.inf].tolist())
+        model.embedding.weight.add_(1.0)
+        assert not torch.equal(model.decoder.round_softmax(torch.bfloat16), rounded)  # not those of old weights
+
+
 def test_copying_reaches_the_unknown_words_of_the_source() -> None:
     """An unknown word that stands in the source has a probability; one that does not is the unknown symbol."""
     model = build_small_model()
