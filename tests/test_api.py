@@ -420,4 +420,5 @@ def test_rounded_weights_write_the_same_texts(writers: dict[str, Writer], varian
     rounded = load(writers[variant].run.folder, ["search.precision=bfloat16"])
     exact = writers[variant].write(sources)
     assert [one.text for one in rounded.write(sources)] == [one.text for one in exact]
-    np.testing.assert_allclose([one.score for one in rounded.write(sources)], [one.score for one in exact], atol=2e-3)
+    # A piece's log p keeps the rounding of its unlikely rivals, 2 ** -9 of their share; there are four pieces.
+    np.testing.assert_allclose([one.score for one in rounded.write(sources)], [one.score for one in exact], atol=8e-3)
