@@ -35,6 +35,7 @@ _DESCRIPTION = """Text from a source (*what to say*) in the manner of an exempla
 Every error is a JSON object with one line in `error`. Bodies with unknown keys are refused."""
 _EVENTS = {
     "example": 'event: queued\ndata: {"before": 0}\n\nevent: started\ndata: {"together": 1}\n\n'
+    'event: text\ndata: {"text": "Flood"}\n\n'
     'event: done\ndata: {"text": "..."}\n\n',
 }
 
@@ -97,8 +98,8 @@ def _writing(desk: Desk) -> APIRouter:
         """Say what the source or the table says in the manner of the exemplar.
 
         Without an exemplar, the nearest one is retrieved; with a group, the nearest of that group. With `stream`, the
-        answer is a stream of events: `queued`, `started`, then `done` with what would be the answer without it, or
-        `error`.
+        answer is a stream of events: `queued`, `started`, `text` with the beginning of the text as it grows, then
+        `done` with what would be the answer without it, or `error`.
         """
         request = schema.to_request(body)
         task = Task(request, body.k, body.options.guidance, body.explain)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from exadec.api import Writer
+from exadec.api import TellText, Writer
 from exadec.errors import RequestError
 from exadec.generation import Generation
 from exadec.request import Request
@@ -51,7 +51,7 @@ class Task:
     guidance: float | None = None
     explain: bool = False
     observe: Observe = _ignore
-    """Hears `started`. What is written piece by piece can be told here, too."""
+    """Hears `started`, then `text` with the beginning of the text, each time the search has settled more of it."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,12 @@ class Worker:
         try:
             for task, _ in tasks:
                 task.observe("started", {"together": len(tasks)})
-            results = self.writer.answer([task.request for task, _ in tasks], first.n_best, first.guidance)
+            requests, streamed = (
+                [task.request for task, _ in tasks],
+                any(task.observe is not _ignore for task, _ in tasks),
+            )
+            tell = _tell_growth([task.observe for task, _ in tasks]) if streamed else None
+            results = self.writer.answer(requests, first.n_best, first.guidance, tell=tell)
         except Exception as error:
             if len(tasks) > 1:  # it may be the fault of one of them, or of their number
                 for one in tasks:
@@ -158,6 +163,19 @@ class Worker:
             return
         for (task, future), result in zip(tasks, results, strict=True):
             _settle(future, partial(_explained, task, result))
+
+
+def _tell_growth(observers: list[Observe]) -> TellText:
+    """Tells each observer the beginning of its text, if it has grown."""
+    known = [""] * len(observers)
+
+    def tell(number: int, text: str) -> None:
+        text = text.rstrip("\ufffd")  # the first bytes of a character
+        if len(text) > len(known[number]):
+            known[number] = text
+            observers[number]("text", {"text": text})
+
+    return tell
 
 
 def _explained(task: Task, result: Generation | RequestError) -> Generation | RequestError:

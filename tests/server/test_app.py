@@ -55,11 +55,15 @@ def test_events_end_with_the_answer(server: Server) -> None:
     _, content, headers = server.ask("/v1/write", {"source": SOURCE, "stream": True})
     assert headers["content-type"].startswith("text/event-stream")
     events = [block.split("\n") for block in content.strip().split("\n\n")]
-    assert [name for name, _ in events] == ["event: queued", "event: started", "event: done"]
+    names = [name.removeprefix("event: ") for name, _ in events]
     data = [json.loads(line.removeprefix("data: ")) for _, line in events]
+    assert names == ["queued", "started", *["text"] * (len(events) - 3), "done"]
     assert data[0] == {"before": 0}
     assert data[1] == {"together": 1}
-    assert data[2] == server.ask("/v1/write", {"source": SOURCE})[1]
+    assert data[-1] == server.ask("/v1/write", {"source": SOURCE})[1]
+    told = [one["text"] for one in data[2:-1]]
+    assert told == sorted(set(told), key=len)
+    assert all(data[-1]["text"].startswith(text) for text in told)
     _, content, _ = server.ask("/v1/write", {"source": SOURCE, "group": "nobody", "stream": True})
     name, line = content.strip().split("\n\n")[-1].split("\n")
     assert name == "event: error"

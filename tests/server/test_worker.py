@@ -40,6 +40,17 @@ def task(source: str, **more: object) -> Task:
     return Task(Request(source), **more)  # type: ignore[arg-type]
 
 
+def test_a_greedy_search_is_told_word_by_word(writer: Writer) -> None:
+    greedy = load(writer.run.folder, ["search.beam_size=1"])
+    worker = Worker(greedy, 10)
+    heard: list[str] = []
+    observe = lambda name, data: heard.append(data["text"]) if name == "text" else None  # noqa: E731
+    text = worker.write(task("n1 k1", observe=observe)).result(60).text
+    worker.close()
+    words = text.split()
+    assert heard == [" ".join(words[:count]) for count in range(1, len(words) + 1)]
+
+
 def test_what_waits_together_is_written_together_if_it_can_be(writer: Writer) -> None:
     sizes: list[int] = []
     worker = Worker(writer, 100, lambda size, took: sizes.append(size))
@@ -52,7 +63,8 @@ def test_what_waits_together_is_written_together_if_it_can_be(writer: Writer) ->
     texts = [future.result(60) for future in (*one, *two, guided)]
     worker.close()
     assert sizes == [4, 2, 2, 1]
-    assert heard == [("started", {"together": 4})] * 4 + [("started", {"together": 2})] * 2
+    begun = [data for name, data in heard if name == "started"]
+    assert begun == [{"together": 4}] * 4 + [{"together": 2}] * 2
     expected = [writer.write(f"n{i} k1") for i in range(6)]
     assert [found.text for found in texts[:6]] == [found.text for found in expected]
     assert [len(found.alternatives) for found in texts] == [0] * 6 + [1] * 2 + [0]
