@@ -392,6 +392,9 @@ class SearchConfig:
     guidance: float = 0.0
     """How strictly to follow the exemplar: the weight of what it changes in log p of each next word. 0 leaves the model
     as it is. Only for models that read exemplars, and meaningful only if some training instances had none."""
+    facts: Literal["off", "mark", "strict"] = "off"
+    """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
+    `strict`: write none."""
     batch_size: int = 64
     """Instances searched together."""
 
