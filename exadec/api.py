@@ -23,10 +23,13 @@ from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
 from exadec.request import Request
 from exadec.search.beam import Hypothesis
+from exadec.search.facts import Licensed, licensing_text
 from exadec.search.generate import search_batch
-from exadec.search.rules import Rule, Spelling, rule_for
+from exadec.search.rules import Rule, Spelling, Together, rule_for
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
+from exadec.textmetrics.facts import Names
+from exadec.textmetrics.licensing import Checker, Stated
 from exadec.training.checkpoint import Run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
@@ -73,6 +76,8 @@ class Generation:
     """How many pieces of the source were over the limit and not read."""
     exemplar_truncated: int
     """How many pieces of a given exemplar were over the limit and not read."""
+    facts: list[Stated] | None
+    """What the text states, and whether the source licenses it; None if `search.facts` is off."""
     explain: InitVar[Callable[[], Explanation]]
     """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
 
@@ -110,6 +115,8 @@ class _Input(NamedTuple):
     exemplar_truncated: int
     rule: Rule
     """What its text must obey"""
+    licensing: str
+    """What licenses facts"""
 
 
 _NO_TARGET = np.array([], np.int64)
@@ -129,6 +136,10 @@ class Writer:
         """
         found = self._retriever.find(sources, group)
         return [(self._found_text(one), one.similarity) for one in found]
+
+    @cached_property
+    def _names(self) -> Names:
+        return self.run.read_names()
 
     @cached_property
     def _retriever(self) -> Retriever:
@@ -260,29 +271,36 @@ class Writer:
             raise found
         count = self.run.config.model.exemplars_read
         ids, truncated = self._read_source(request.source, self._announce(request.group), table)
+        texts, similarity, cut = list[str](), None, 0
         if request.exemplar is not None:
             given, cut = self._read_given(request.exemplar, table)
-            instance = Instance(ids, (given,) * count, _NO_TARGET)
-            return _Input(instance, [request.exemplar], None, truncated, cut, self._make_rule(request, instance, table))
-        if found is None:
-            instance = Instance(ids, (np.array([NONE]),) * count, _NO_TARGET)
-            return _Input(instance, [], None, truncated, 0, self._make_rule(request, instance, table))
-        shown = tuple(self._read_found(one, table) for one in found)
-        texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
-        instance, similarity = Instance(ids, shown, _NO_TARGET), found[0].similarity
-        return _Input(instance, texts, similarity, truncated, 0, self._make_rule(request, instance, table))
+            shown, texts = (given,) * count, [request.exemplar]
+        elif found is None:
+            shown = (np.array([NONE]),) * count
+        else:
+            shown, similarity = tuple(self._read_found(one, table) for one in found), found[0].similarity
+            texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
+        instance = Instance(ids, shown, _NO_TARGET)
+        licensing = licensing_text(request.source, request.group, self.run.config.corpus.group_in_source)
+        rule = self._make_rule(request, instance, licensing, table)
+        return _Input(instance, texts, similarity, truncated, cut, rule, licensing)
 
-    def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
-        if request.is_free:
-            return Rule()
+    def _make_rule(self, request: Request, instance: Instance, licensing: str, table: PieceTable) -> Rule:
+        spelling = Spelling(self.run.segmenter, table)
+        rules: list[Rule] = [] if request.is_free else [self._demands(request, instance, spelling)]
+        if self.run.config.search.facts == "strict":
+            rules.append(Licensed(Checker(licensing, self._names), spelling))
+        return Together(rules) if rules else Rule()
+
+    def _demands(self, request: Request, instance: Instance, spelling: Spelling) -> Rule:
         known = len(self.run.vocabulary)
         copied = {*instance.source.tolist()}
         if self._copies_exemplar:
             copied.update(*(ids.tolist() for ids in instance.exemplars))
-        rule, words = rule_for(request, Spelling(self.run.segmenter, table))
+        rule, words = rule_for(request, spelling)
         strange = [word for word in words if word >= known and word not in copied]
         if strange:
-            [piece, *_] = table.decode(strange)
+            [piece, *_] = spelling.table.decode(strange)
             raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
         return rule
 
@@ -357,6 +375,7 @@ class Writer:
             alternatives=others,
             truncated=one.truncated,
             exemplar_truncated=one.exemplar_truncated,
+            facts=None if self.run.config.search.facts == "off" else Checker(one.licensing, self._names).check(text),
             explain=partial(self._explain, instance),
         )
 

@@ -34,6 +34,10 @@ from exadec.textmetrics.tokens import NUMBER_WORDS, is_function_word, is_word, l
 
 _MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
 """What may open a quotation"""
+_DOUBLE_MARKS = '"“”„‟«»＂'  # noqa: RUF001
+_ENDS = f"{_DOUBLE_MARKS},.!?;:"
+_UNKNOWN, _NUMBER, _OUTSIDE, _ANYWHERE = range(4)
+"""How safe a word is: not known; a number or date, safe if it is licensed; outside quotations; anywhere"""
 _FACTORS = {Decimal(one) * other for one in (1, *SCALES.values()) for other in (1, *SCALES.values())}
 """What the words after a number can multiply it by"""
 _LONGEST_INITIALS = 5
@@ -62,7 +66,8 @@ class Checker:
         self._beginnings = {word.lower for word in words}
         self._initials = {word.lower for word in words if _is_initials(word)}
         self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
-        self._harmless: dict[str, bool] = {}
+        self._safety: dict[str, tuple[int, int]] = {}
+        self._stretches: dict[tuple[str, bool], bool] = {}
 
     def check(self, text: str) -> list[Stated]:
         """All facts of a finished text, in order."""
@@ -81,7 +86,7 @@ class Checker:
 
     def accepts_beginning(self, text: str) -> bool:
         """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
-        if all(map(self._is_harmless, text.split(" "))):
+        if self._is_plain(text):
             return True
         words = read_words(text)
         places = self._places(text, words, telling=_is_settled(text))
@@ -92,8 +97,7 @@ class Checker:
 
         It cannot if it is a fact by itself and nothing in the source begins like it.
         """
-        last = text.rsplit(" ", 1)[-1]
-        if self._is_harmless(last):
+        if self._look_at(text.rsplit(" ", 1)[-1])[0] > _NUMBER:
             return True
         words = read_words(text)
         for place in self._places(text, words, telling=_is_settled(text)):
@@ -143,23 +147,56 @@ class Checker:
         values = [value + unit for unit in range(10)] if tens else [value]
         return any(number_key(one * factor) in self._numbers for one in values for factor in _FACTORS)
 
-    def _is_harmless(self, word: str) -> bool:
-        """Whether a word between spaces states nothing unlicensed, whatever stands beside it. Most words are so."""
-        known = self._harmless.get(word)
-        if known is None:
-            known = self._harmless[word] = _MARKS.isdisjoint(word) and all(
-                map(self._is_harmless_part, read_words(word))
-            )
-        return known
+    def _is_plain(self, text: str) -> bool:
+        """Whether a look at the words one by one shows that a text that goes on states nothing unlicensed.
 
-    def _is_harmless_part(self, word: Word) -> bool:
-        if word.written[0].isdigit() or word.lower in NUMBER_WORDS or word.lower in SCALES or word.lower in DATES:
-            return False
+        Most texts are so. Of others nothing is said: then the text has to be read as a whole.
+        """
+        inside, dates_and_numbers = False, ""
+        for word in text.split(" "):
+            safety, marks = self._safety.get(word) or self._look_at(word)
+            if safety == _NUMBER:
+                dates_and_numbers += f" {word}"
+            else:
+                if safety == _UNKNOWN or (safety == _OUTSIDE and (inside or marks)):
+                    return False
+                if dates_and_numbers and not self._licenses_all(dates_and_numbers, at_the_end=False):
+                    return False
+                dates_and_numbers = ""
+            inside ^= marks % 2 == 1
+        return not dates_and_numbers or self._licenses_all(dates_and_numbers, at_the_end=True)
+
+    def _look_at(self, word: str) -> tuple[int, int]:
+        """How safe a word between spaces is, and how many double quotation marks it has."""
+        marks = sum(map(word.count, _DOUBLE_MARKS))
+        is_simple = _MARKS.isdisjoint(word) or (marks == sum(map(word.count, _MARKS)) and word.strip(_ENDS).isalpha())
+        parts = read_words(word) if is_simple else ()
+        safety = min(map(self._look_at_part, parts), default=_ANYWHERE) if is_simple else _UNKNOWN
+        self._safety[word] = safety, marks
+        return safety, marks
+
+    def _look_at_part(self, word: Word) -> int:
+        if word.lower in DATES or word.lower in NUMBER_WORDS or word.lower in SCALES or word.written.isdigit():
+            return _NUMBER
+        if word.written[0].isdigit():
+            return _UNKNOWN
         if is_function_word(word.lower):
-            return word.written != word.written.upper() or word.lower not in NAMES_IN_CAPITALS
+            is_name = word.written == word.written.upper() and word.lower in NAMES_IN_CAPITALS
+            return _UNKNOWN if is_name else _ANYWHERE
         if as_name(word.lower) in self._facts:
-            return True
-        return word.written == word.lower and word.lower not in self._names.names
+            return _ANYWHERE
+        return _OUTSIDE if word.written == word.lower and word.lower not in self._names.names else _UNKNOWN
+
+    def _licenses_all(self, stretch: str, at_the_end: bool) -> bool:
+        """Whether numbers and dates in a row, with neither to the left nor to the right, are all licensed."""
+        key = (stretch, at_the_end)
+        known = self._stretches.get(key)
+        if known is None:
+            words = read_words(stretch)
+            places = find_places(words, False, self._names, short_dates=True)
+            known = all(self._licenses(one, words) or (at_the_end and self._may_grow(one, words)) for one in places)
+            self._stretches[key] = known
+        return known
 
 
 def _as_quotation(word: str) -> Fact:
