@@ -57,7 +57,7 @@ def generate(
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Write JSON lines with exemplar, score and similarity, and facts unless search.facts is off."
+            "--json", help="Write JSON lines with exemplar, score, similarity and, if search.facts is not off, facts."
         ),
     ] = False,
     device: DeviceName = None,

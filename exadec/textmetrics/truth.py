@@ -1,6 +1,7 @@
 """Truth to the source: what a text takes from its exemplar, and what its source does not license.
 
-In: texts, their sources, exemplars, references. Out: the scores `Leak` (lower is better), `Support`, `Facts`, `Content`.
+In: texts, their sources, exemplars, references. Out: the scores `Leak` (lower is better), `Support`, `Facts` and
+`Content`.
 
 Leak = 100 * content words of the texts that the exemplar has and the source has not / content words of the texts.
 Support = 100 * facts of the texts that the source licenses / facts of the texts; `facts.py` says what a fact is.
