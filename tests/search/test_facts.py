@@ -38,7 +38,7 @@ FORBIDDEN = [number for number in range(len(SPECIALS)) if number != EOS]
 
 SOURCES = {
     "On Monday 12 people left Porto .": r"Fri|Friday|Sun|13|[Tt]hirteen|Accra|2\.5|(?:12|[Tt]welve) million",
-    "Accra paid 2.5 million on Friday , they say .": r"Mon(day)?|Sun|1[23]|[Tt]welve|[Tt]hirteen|Porto|2\.5(?! million)",
+    "Accra paid 2.5 million on Friday , they say .": r"Mon(day)?|Sun|1[23]|[Tt](welve|hirteen)|Porto|2\.5(?! million)",
     "Nothing was said .": r"Mon|Monday|Fri|Friday|Sun|1[23]|[Tt]welve|[Tt]hirteen|2\.5|Porto|Accra",
 }
 """A source, and a pattern for what it does not license of `SENTENCES`."""
