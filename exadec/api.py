@@ -227,7 +227,7 @@ class Writer:
         for start in range(0, len(requests), search.batch_size):
             numbers = by_length[start : start + search.batch_size]
             table = PieceTable(self.run.vocabulary)
-            inputs = self._inputs.read([requests[number] for number in numbers], table)
+            inputs = self._inputs.read([requests[number] for number in numbers], table, search.facts == "strict")
             sound = [one for one in inputs if isinstance(one, Input)]
             places = [number for number, one in zip(numbers, inputs, strict=True) if isinstance(one, Input)]
             told = None if tell is None else partial(_tell_as, tell, places)
@@ -257,12 +257,17 @@ class Writer:
         )
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
-            or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i])
+            or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i], search.facts != "off")
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
         ]
 
     def _generation(
-        self, one: Input, hypotheses: Sequence[Hypothesis], table: PieceTable, lam: np.ndarray | None
+        self,
+        one: Input,
+        hypotheses: Sequence[Hypothesis],
+        table: PieceTable,
+        lam: np.ndarray | None,
+        marking: bool,
     ) -> Generation:
         if not hypotheses:
             raise RequestError("the search found no text that keeps all demands; drop one, or search more widely.")
@@ -282,6 +287,7 @@ class Writer:
             truncated=one.truncated,
             exemplar_truncated=one.shown.truncated,
             exemplar_id=one.shown.id,
+            facts=self._inputs.check_facts(one, text) if marking else None,
             explain=partial(self._explain, instance, None if one.shown.mixture is None else lam),
         )
 
@@ -359,7 +365,9 @@ class RemoteWriter(Writer):
 
 def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
     """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
-    options = {} if guidance is None else {"guidance": guidance}
+    options: dict[str, Any] = {} if guidance is None else {"guidance": guidance}
+    demands = ("beginning", "required", "forbidden", "max_characters")
+    options |= {name: value for name in demands if (value := getattr(request, name))}
     asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
     return {"source": request.source, "exemplar": request.exemplar, "group": request.group, **asked}
 

@@ -365,6 +365,9 @@ class SearchConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the product with the vocabulary. `bfloat16` is faster where the processor knows it; the likeliest words are
     computed exactly all the same."""
+    facts: Literal["off", "mark", "strict"] = "off"
+    """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
+    `strict`: write none."""
     batch_size: int = 64
     """Instances searched together."""
 

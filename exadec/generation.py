@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from exadec.textmetrics.licensing import Stated
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -50,6 +52,8 @@ class Generation:
     """How many pieces of the source were over the limit and not read."""
     exemplar_truncated: int
     """How many pieces of a given exemplar were over the limit and not read."""
+    facts: list[Stated] | None = field(default=None, kw_only=True)
+    """What the text states, and whether the source licenses it; None if `search.facts` is off."""
     exemplar_id: str | None = field(default=None, kw_only=True)
     """Names the exemplar where it was found: `train-7` is that of the eighth training record. None if it was given."""
     explain: InitVar[Callable[[], Explanation]]
@@ -89,6 +93,7 @@ class Generation:
             "alternatives": [{"text": text, "score": score} for text, score in self.alternatives],
             "truncated": self.truncated,
             "exemplar_truncated": self.exemplar_truncated,
+            "facts": None if self.facts is None else [fact._asdict() for fact in self.facts],
         }
         if coefficients:
             shown["coefficients"] = _to_list(self.coefficients)
@@ -114,6 +119,7 @@ class Generation:
             alternatives=[(one["text"], one["score"]) for one in shown["alternatives"]],
             truncated=shown["truncated"],
             exemplar_truncated=shown["exemplar_truncated"],
+            facts=None if shown["facts"] is None else [Stated(**fact) for fact in shown["facts"]],
             exemplar_id=found["id"],
             explain=explain,
         )

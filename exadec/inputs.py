@@ -17,8 +17,11 @@ from exadec.errors import RequestError
 from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, mark
 from exadec.request import Request
-from exadec.search.rules import Rule, Spelling, rule_for
+from exadec.search.facts import Licensed, licensing_text
+from exadec.search.rules import Rule, Spelling, Together, rule_for
 from exadec.styles import Mixture, Styles
+from exadec.textmetrics.facts import Names
+from exadec.textmetrics.licensing import Checker, Stated
 from exadec.training.checkpoint import Run
 
 One = TypeVar("One")
@@ -51,6 +54,8 @@ class Input:
     """Pieces of the source that were cut."""
     rule: Rule
     """What its text must obey."""
+    licensing: str
+    """What licenses the facts of its text."""
     seed: int
     """For drawing."""
 
@@ -70,12 +75,12 @@ class Inputs:
     def _targets(self) -> Sequences:
         return self._retriever.corpus.targets("train")
 
-    def read(self, requests: Sequence[Request], table: PieceTable) -> list[Input | RequestError]:
-        """Ids of each source and of its exemplars."""
+    def read(self, requests: Sequence[Request], table: PieceTable, strict: bool = False) -> list[Input | RequestError]:
+        """Ids of each source and of its exemplars. With `strict`, a text may state only what its source licenses."""
         asked = [or_error(self._settle_style, one) for one in requests]
         found = self._find(asked)
         return [
-            one if isinstance(one, RequestError) else or_error(self._read_one, one, found.get(number), table)
+            one if isinstance(one, RequestError) else or_error(self._read_one, one, found.get(number), table, strict)
             for number, one in enumerate(asked)
         ]
 
@@ -121,14 +126,29 @@ class Inputs:
             found |= {i: several if isinstance(several, RequestError) else several[j] for j, i in enumerate(numbers)}
         return found
 
-    def _read_one(self, request: Request, found: list[Found] | RequestError | None, table: PieceTable) -> Input:
+    def _read_one(
+        self, request: Request, found: list[Found] | RequestError | None, table: PieceTable, strict: bool
+    ) -> Input:
         if isinstance(found, RequestError):
             raise found
         ids, truncated = self._read_source(request.source, self._announce(request.group), table)
         shown = self._show(request, found, table)
         instance = Instance(ids, shown.ids, _NO_TARGET)
-        rule = self._make_rule(request, instance, table)
-        return Input(instance, shown, truncated, rule, fingerprint(request.source) >> 1)
+        licensing = licensing_text(request.source, request.group, self.run.config.corpus.group_in_source)
+        spelling = Spelling(self.run.segmenter, table)
+        rules: list[Rule] = [] if request.is_free else [self._demands(request, instance, spelling)]
+        if strict:
+            rules.append(Licensed(Checker(licensing, self._names), spelling))
+        rule = Together(rules) if rules else Rule()
+        return Input(instance, shown, truncated, rule, licensing, fingerprint(request.source) >> 1)
+
+    def check_facts(self, one: Input, text: str) -> list[Stated]:
+        """What a text states, and whether the source of its request licenses it."""
+        return Checker(one.licensing, self._names).check(text)
+
+    @cached_property
+    def _names(self) -> Names:
+        return self.run.read_names()
 
     def _show(self, request: Request, found: list[Found] | None, table: PieceTable) -> Shown:
         count = self.run.config.model.exemplars_read
@@ -153,17 +173,15 @@ class Inputs:
         parts = [(read[text][0], share) for (text, _), share in zip(mixture.parts, mixture.shares, strict=True)]
         return Shown(shown, heaviest, truncated=max(cut for _, cut in read.values()), mixture=parts)
 
-    def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
-        if request.is_free:
-            return Rule()
+    def _demands(self, request: Request, instance: Instance, spelling: Spelling) -> Rule:
         known = len(self.run.vocabulary)
         copied = {*instance.source.tolist()}
         if self.run.config.model.attend_exemplar:
             copied.update(*(ids.tolist() for ids in instance.exemplars))
-        rule, words = rule_for(request, Spelling(self.run.segmenter, table))
+        rule, words = rule_for(request, spelling)
         strange = [word for word in words if word >= known and word not in copied]
         if strange:
-            [piece, *_] = table.decode(strange)
+            [piece, *_] = spelling.table.decode(strange)
             raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
         return rule
 

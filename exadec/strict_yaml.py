@@ -246,6 +246,8 @@ def _convert(value: Any, hint: Any, name: str) -> Any:
             raise ConfigError(f"`{name}` must be a section of names, but is {_show(value)} instead.")
         return {key: _convert(item, get_args(hint)[1], f"{name}.{key}") for key, item in value.items()}
     if origin is Literal:
+        if value is False and "off" in get_args(hint):
+            value = "off"  # YAML 1.1 reads it as false
         require_choice(value, get_args(hint), name)
         return value
     if hint is float and isinstance(value, int | str) and not isinstance(value, bool):

@@ -297,3 +297,16 @@ def test_an_override_that_looks_like_something_else_is_text(tmp_path: Path, fold
     assert Config.load(path, [f"folder={folder}"]).folder == folder
     with pytest.raises(InputError, match="a setting is not valid UTF-8"):
         Config.load(path, ["folder=\udce9"])
+
+
+def test_off_is_a_word_where_it_is_a_choice(tmp_path: Path) -> None:
+    """YAML reads it as false."""
+    path = tmp_path / "c.yaml"
+    path.write_text("folder: f\nsearch:\n  facts: off\n", "utf-8")
+    assert Config.load(path).search.facts == "off"
+    assert Config.load(path, ["search.facts=strict"]).search.facts == "strict"
+    assert Config.load(path, ["search.facts=strict", "search.facts=off"]).search.facts == "off"
+    with pytest.raises(ConfigError, match="one of off, mark, strict"):
+        Config.load(path, ["search.facts=on"])
+    with pytest.raises(ConfigError, match="one of full, certain, first"):
+        Config.load(path, ["search.stopping=off"])

@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from exadec.api import load
+from exadec.config import VARIANTS
+from exadec.textmetrics.licensing import Checker
+from exadec.training.checkpoint import open_run
+from exadec.training.evaluation import read_outputs
 from support.small_wire import SMALL
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +87,22 @@ def test_demo_is_not_run_again_when_nothing_has_changed(newcomer: Path) -> None:
     settings = [part for key, value in SMALL.items() for part in ("--set", f"{key}={value}")]
     assert run([sys.executable, "-m", "exadec", "demo", *settings], newcomer).returncode == 0
     assert weights.stat().st_mtime_ns == made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_demo_states_only_what_its_sources_license(newcomer: Path, variant: str) -> None:
+    run = open_run(newcomer / "demo" / variant)
+    outputs = read_outputs(run.folder / "test.outputs.jsonl")
+    assert len(outputs) == SMALL["corpus.wire_heldout"]
+    stated = [Checker(output.source, run.read_names()).check(output.text) for output in outputs]
+    assert all(output.text for output in outputs)
+    assert sum(map(len, stated)) >= len(outputs)
+    assert [fact for facts in stated for fact in facts if not fact.licensed] == []
+    (source,) = re.findall(r'^source = "(.*)"$', README, re.MULTILINE)
+    written = load(run.folder).write(source)
+    assert written.facts is not None
+    assert all(fact.licensed for fact in written.facts)
 
 
 @pytest.mark.slow

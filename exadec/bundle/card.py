@@ -125,7 +125,7 @@ def _limits(run: Run, records: int | None) -> list[str]:
     lines += [
         "It has learnt from its training data only. Another kind of text, or another language, gives nonsense.",
         "It can say what its source does not say. Check numbers, dates and names.",
-        "The vocabulary holds pieces of the training texts.",
+        "The vocabulary holds pieces of the training texts, and `names.json` words of their sources.",
     ]
     if records is not None:
         lines.append(

@@ -32,7 +32,7 @@ from exadec.files import replacing
 from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
 from exadec.reading.folder import Folder
 from exadec.strict_yaml import require_choice
-from exadec.training.checkpoint import CONFIG, FACTS, VOCABULARY, Run, open_run
+from exadec.training.checkpoint import CONFIG, FACTS, NAMES, VOCABULARY, Run, open_run
 from exadec.training.weights import write_tensors
 
 PRECISIONS = ("float32", "bfloat16")
@@ -86,8 +86,8 @@ def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool) -> No
             (FACTS, json.dumps({name: one for name, one in run.facts.items() if name != "corpus_folder"}, indent=1)),
         ):
             bundle.add_text(name, text)
-        for name in (VOCABULARY, BpeSegmenter.FILE):
-            if (run.folder / name).exists():  # words need no encoding
+        for name in (VOCABULARY, BpeSegmenter.FILE, NAMES):
+            if run.files.has(name):  # words need no encoding, and an earlier version kept no names
                 bundle.copy(run.files, name)
         with bundle.member(WEIGHTS) as member:
             write_tensors(member, {name: _in(precision, one) for name, one in tensors.items()}, {})

@@ -24,7 +24,9 @@ from exadec.request import Request, parse_request
 from exadec.views.progress import Display
 
 if TYPE_CHECKING:
-    from exadec.api import Writer
+    from exadec.api import Generation, Writer
+    from exadec.textmetrics.licensing import Stated
+    from exadec.training.evaluation import Output
 
 STDIN = "<stdin>"
 
@@ -53,7 +55,10 @@ def generate(
     ] = False,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON lines with exemplar, score and similarity.")
+        bool,
+        typer.Option(
+            "--json", help="Write JSON lines with exemplar, score, similarity and, if search.facts is not off, facts."
+        ),
     ] = False,
     device: DeviceName = None,
     corpus: CorpusFolder = None,
@@ -108,7 +113,12 @@ def _generate_lines(
                 continue
             cut += result.truncated > 0
             exemplars_cut += result.exemplar_truncated > 0
-            more = {"score": result.score, "exemplar": result.exemplar, "similarity": result.similarity}
+            more: dict[str, object] = {
+                "score": result.score,
+                "exemplar": result.exemplar,
+                "similarity": result.similarity,
+            }
+            more |= {} if result.facts is None else {"facts": [fact._asdict() for fact in result.facts]}
             _show(as_json, uid, result.text, result.alternatives, more)
         sys.stdout.flush()
         lines += len(arrived)
@@ -121,6 +131,12 @@ def _generate_lines(
     if bad:
         say(f"{bad:,} of {lines:,} lines could not be written; their results are empty.")
         raise typer.Exit(2)
+
+
+def _details(one: "Generation | Output", facts: Sequence["Stated"] | None) -> dict[str, object]:
+    """What `--json` tells besides the text and its alternatives."""
+    details: dict[str, object] = {"score": one.score, "exemplar": one.exemplar, "similarity": one.similarity}
+    return details if facts is None else {**details, "facts": [fact._asdict() for fact in facts]}
 
 
 def _count(count: int, what: str) -> str:
@@ -251,15 +267,14 @@ def _read_weights(given: str) -> list[float]:
 def _generate_split(
     run: Path, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None, corpus: Path | None
 ) -> None:
-    from exadec.training.evaluation import evaluate, outputs_path
+    from exadec.training.evaluation import check_facts, evaluate, outputs_path
 
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
     with Display(messages) as display:
         outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
-    for output in outputs:
-        more = {"score": output.score, "exemplar": output.exemplar, "similarity": output.similarity}
-        _show(as_json, output.uid, output.text, output.alternatives, more)
+    for output, facts in zip(outputs, check_facts(run, outputs, split, overrides, corpus), strict=True):
+        _show(as_json, output.uid, output.text, output.alternatives, _details(output, facts))
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 

@@ -98,6 +98,9 @@ class Archive(Folder):
                 raise self.damaged(name, "it is not what was written")
             yield part
 
+    def has(self, name: str) -> bool:
+        return name in self.members
+
     def size(self, name: str) -> int:
         with self.open(name):
             return self.members[name].size

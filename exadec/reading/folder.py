@@ -82,6 +82,9 @@ class Folder:
                     raise self.damaged(name, "it is not what was written")
             yield file
 
+    def has(self, name: str) -> bool:
+        return os.path.lexists(self.path / name)
+
     def size(self, name: str) -> int:
         """Bytes of a file"""
         with self.open(name) as file:

@@ -13,16 +13,19 @@ import torch
 
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
-from exadec.corpus.vocabulary import BOS, NONE, PAD, UNK
+from exadec.corpus.vocabulary import BOS, EOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
+from exadec.search.facts import rules_for
 from exadec.search.guidance import GuidedState, guide, refuse_guidance, with_and_without
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
 
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
+_WIDER = 4
+"""How much wider the beam is where strict search found no text"""
 
 
 class Searched(NamedTuple):
@@ -78,11 +81,48 @@ def search_batch(
             found = sample(cast(Draw[Any], step), state, seeds, *more)
         else:
             found = beam_search(step, state, batch.size, *more)
+        if config.facts == "strict" and rules is not None:
+            lost = [number for number, hypotheses in enumerate(found) if not hypotheses]
+            for number in lost:
+                source = batch.source[number][: batch.source_lengths[number]].tolist()
+                alone = state.keep(torch.tensor([number], device=device))
+                found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
     restored = [
         [replace(hypothesis, ids=[*map(one.restore, hypothesis.ids)]) for hypothesis in hypotheses]
         for hypotheses, one in zip(found, numbering, strict=True)
     ]
     return Searched(restored, lam)
+
+
+def _search_on(
+    step: Step[Any], state: Any, config: SearchConfig, device: torch.device, rule: Rule, source: list[int]
+) -> list[Hypothesis]:
+    """For one instance whose hypotheses all came to a dead end.
+
+    Search with a wider beam. Failing that, cut what the model would write freely before the first thing that the rule
+    refuses; and failing that, take the beginning of the source. These texts keep the score of the free one.
+    """
+    wider = replace(config, beam_size=min(_WIDER * config.beam_size, 10_000))
+    [found] = beam_search(step, state, 1, wider, NEVER_WRITTEN, device, config.beam_size, [rule])
+    if found:
+        return found
+    [free] = beam_search(step, state, 1, config, NEVER_WRITTEN, device, config.beam_size)
+    texts = [(_cut(one.ids, rule), one.score) for one in free]
+    texts = [one for one in texts if one[0]] or [(_cut(source[: config.max_length - 1], rule), free[0].score)]
+    ids, score = max(texts, key=lambda one: len(one[0]))
+    return [Hypothesis(ids, score)] if ids else []
+
+
+def _cut(ids: Sequence[int], rule: Rule) -> list[int]:
+    """The longest beginning that is a text by itself and obeys the rule."""
+    kept: list[int] = []
+    for word in ids:
+        if not rule.allows(kept, word):
+            break
+        kept.append(word)
+    while kept and not rule.allows(kept, EOS):
+        kept.pop()
+    return kept
 
 
 def generate_split(
@@ -99,11 +139,15 @@ def generate_split(
     total = len(loader) if chosen is None else len(chosen)
     was_training = model.training
     model.eval()
+    wanted = frozenset(range(len(loader)) if chosen is None else chosen.tolist())
+    records = corpus.records(loader.split) if config.facts == "strict" else ()
+    kept = {index: record for index, record in enumerate(records) if index in wanted}
     for indices, batch in loader.search_batches(config.batch_size, chosen):
+        rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
         seeds = [config.seed + int(index) for index in indices]
-        found = search_batch(model, batch, config, n_best, seeds=seeds).hypotheses
+        found = search_batch(model, batch, config, n_best, rules, seeds=seeds).hypotheses
         for index, hypotheses in zip(indices, found, strict=True):
-            results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses]
+            results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses] or [("", 0.0)]
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]

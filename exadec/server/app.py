@@ -102,7 +102,7 @@ def _writing(desk: Desk) -> APIRouter:
         `done` with what would be the answer without it, or `error`.
         """
         request = schema.to_request(body)
-        task = Task(request, body.k, body.options.guidance, body.explain)
+        task = Task(request, body.k, body.options.settings, body.explain)
         shown = {"coefficients": body.coefficients, "pieces": body.pieces, "explain": body.explain}
         if body.stream:
             return StreamingResponse(_lines(desk.stream(task), shown), media_type="text/event-stream")

@@ -189,8 +189,11 @@ class Desk:
         run, request = self.writer.run, task.request
         if task.n_best > run.config.search.beam_size:
             raise RequestError(f"'k' is {task.n_best}, but the beam of this model has {run.config.search.beam_size}.")
-        if task.guidance and not run.config.model.reads_exemplars:
+        settings = dict(task.settings)
+        if settings.get("guidance") and not run.config.model.reads_exemplars:
             raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out the guidance.")
+        if settings.get("temperature", run.config.search.temperature) > 0 and request.required:
+            raise RequestError("required phrases need a search; set 'temperature' to 0.")
         if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
             raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
         if request.exemplar is None and run.config.model.reads_exemplars:

@@ -6,7 +6,7 @@ In: bodies in JSON. Out: `Request`s and the other arguments of a `Writer`; the s
 becomes an answer.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
 
@@ -74,12 +74,36 @@ def _which(body: Any) -> str:
 
 
 class Options(_Body):
-    """Settings of the search, for this request alone."""
+    """Settings of the search, and what the text must and may not say, for this request alone."""
 
     guidance: Annotated[
         float | None,
         Field(ge=0, le=1000, allow_inf_nan=False, description="How strictly to follow the exemplar; 0 is not at all."),
     ] = None
+    temperature: Annotated[
+        float | None, Field(ge=0, le=10, allow_inf_nan=False, description="Above 0, words are drawn at random.")
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Field(gt=0, le=1, allow_inf_nan=False, description="Draw out of the likeliest words that have this share."),
+    ] = None
+    seed: Annotated[int | None, Field(ge=0, le=1 << 53, description="Of the draws."), BeforeValidator(_to_whole)] = None
+    facts: Annotated[
+        Literal["off", "mark", "strict"] | None,
+        Field(description="Report facts that the source does not license, or write none."),
+    ] = None
+    beginning: Annotated[Text | None, Field(description="The text begins with these words.")] = None
+    required: Annotated[list[Text], Field(max_length=20, description="Phrases that it must have.")] = []
+    forbidden: Annotated[list[Text], Field(max_length=100, description="Phrases that it may not have.")] = []
+    max_characters: Annotated[
+        int | None, Field(ge=1, le=100_000, description="It is no longer."), BeforeValidator(_to_whole)
+    ] = None
+
+    @property
+    def settings(self) -> tuple[tuple[str, Any], ...]:
+        """The settings of the search that are not left to the server, by name."""
+        named = {name: getattr(self, name) for name in ("guidance", "temperature", "top_p", "seed", "facts")}
+        return tuple((name, value) for name, value in named.items() if value is not None)
 
 
 class _Write(_Body):
@@ -136,7 +160,16 @@ def _either(source: type[_Body], table: type[_Body]) -> Any:
 
 def to_request(body: WriteSource | WriteTable) -> Request:
     """What the body asks to be written."""
-    return Request(body.said, body.exemplar, body.group)
+    options = body.options
+    return Request(
+        body.said,
+        body.exemplar,
+        body.group,
+        beginning=options.beginning,
+        required=tuple(options.required),
+        forbidden=tuple(options.forbidden),
+        max_characters=options.max_characters,
+    )
 
 
 class Exemplar(BaseModel):
@@ -152,6 +185,16 @@ class Alternative(BaseModel):
     score: float
 
 
+class Fact(BaseModel):
+    """Something that a text states."""
+
+    words: str
+    begin: int
+    end: int
+    kind: str
+    licensed: Annotated[bool, Field(description="Whether the source has it, in whatever form.")]
+
+
 class Written(BaseModel):
     """One text; `Generation` says what the fields mean."""
 
@@ -163,6 +206,9 @@ class Written(BaseModel):
     alternatives: list[Alternative]
     truncated: int
     exemplar_truncated: int
+    facts: Annotated[
+        list[Fact] | None, Field(description="What the text states; null if the server runs with search.facts=off.")
+    ] = None
     coefficients: Annotated[
         list[float] | list[list[float]] | None, Field(description="On request. One list, or one for each gate.")
     ] = None

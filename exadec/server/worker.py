@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -48,7 +48,8 @@ class Task:
 
     request: Request
     n_best: int = 1
-    guidance: float | None = None
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Settings of the search that are not the run's, by name."""
     explain: bool = False
     observe: Observe = _ignore
     """Hears `started`, then `text` with the beginning of the text, each time the search has settled more of it."""
@@ -64,7 +65,7 @@ class _Job:
     @property
     def kind(self) -> object:
         """Jobs of the same kind are done together; a call is alone."""
-        return (self.what.n_best, self.what.guidance) if isinstance(self.what, Task) else self
+        return (self.what.n_best, self.what.settings) if isinstance(self.what, Task) else self
 
 
 class Worker:
@@ -153,7 +154,8 @@ class Worker:
                 any(task.observe is not _ignore for task, _ in tasks),
             )
             tell = _tell_growth([task.observe for task, _ in tasks]) if streamed else None
-            results = self.writer.answer(requests, first.n_best, first.guidance, tell=tell)
+            search = replace(self.writer.run.config.search, **dict(first.settings))
+            results = self.writer.answer(requests, first.n_best, search=search, tell=tell)
         except Exception as error:
             if len(tasks) > 1:  # it may be the fault of one of them, or of their number
                 for one in tasks:

@@ -7,7 +7,7 @@ from exadec.textmetrics.manner import Agreement, agreements, manner
 from exadec.textmetrics.parent import parent
 from exadec.textmetrics.rouge import Overlap, count_overlaps, printed_average, rouge
 from exadec.textmetrics.scores import MeanScore, RatioScore, Score, mean_score, ratio_score, relative_score
-from exadec.textmetrics.truth import content, leak, leaked_words, support
+from exadec.textmetrics.truth import content, leak, leaked_words, licensed, support
 
 __all__ = [
     "Agreement",
@@ -29,6 +29,7 @@ __all__ = [
     "count_overlaps",
     "leak",
     "leaked_words",
+    "licensed",
     "looks_tokenized",
     "manner",
     "mean_score",

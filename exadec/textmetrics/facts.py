@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from exadec.textmetrics.stemming import stem_like_script
 from exadec.textmetrics.tokens import (
@@ -49,7 +49,9 @@ _MONTHS = {
 }
 _AMBIGUOUS = frozenset(("mon", "wed", "sat", "sun", "may", "march", "mar", "jan", "dec"))
 """Other words, too: in a text they are a date only beside a number. In a source they license it anyway."""
-_SCALES = {
+_SHORT = _AMBIGUOUS - {"may", "march"}
+"""Short forms. `May` and `March` have a capital in many a headline."""
+SCALES = {
     "hundred": 100,
     **dict.fromkeys(("thousand", "k"), 10**3),
     **dict.fromkeys(("million", "m", "mn", "mln"), 10**6),
@@ -64,20 +66,28 @@ _ORDINALS = {
 _ENDINGS = frozenset(("", "st", "nd", "rd", "th", "s", "pc", "p", "am", "pm", "c", "cm", "ft", "kg", "km", "mm", "mph"))
 """What may stand behind digits without making them part of a name, as in `49ers` or `5G`."""
 _DIGITS = re.compile(r"(\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)([^\W\d]*)")
-_NAMES_IN_CAPITALS = frozenset(("us", "it", "who"))
+NAMES_IN_CAPITALS = frozenset(("us", "it", "who"))
 """Function words that are a name if they have capitals where other words have none."""
-_INSIDE_NAMES = frozenset(("of", "the", "and", "for"))
-_BEFORE_A_START = frozenset('.?!…:;"([-–—|')  # noqa: RUF001
+INSIDE_NAMES = frozenset(("of", "the", "and", "for"))
+BEFORE_A_START = frozenset('.?!…:;"([-–—|')  # noqa: RUF001
 
-Kind = Literal["number", "weekday", "month", "name"]
+Kind = Literal["number", "weekday", "month", "name", "quotation"]
 
 
 class Fact(NamedTuple):
-    """One number, weekday, month or word of a name."""
+    """One number, weekday, month, word of a name, or word of a quotation."""
 
     kind: Kind
     key: str
     """Equal for all forms of the same fact."""
+
+
+class Place(NamedTuple):
+    """A fact, and which words of its text state it: from `begin` up to `end`."""
+
+    fact: Fact
+    begin: int
+    end: int
 
 
 def _date_forms(kind: Kind, names: Mapping[str, str]) -> dict[str, Fact]:
@@ -85,16 +95,63 @@ def _date_forms(kind: Kind, names: Mapping[str, str]) -> dict[str, Fact]:
     return {form: Fact(kind, name) for name, written in forms.items() for form in written}
 
 
-_DATES = _date_forms("weekday", _WEEKDAYS) | _date_forms("month", _MONTHS)
+DATES = _date_forms("weekday", _WEEKDAYS) | _date_forms("month", _MONTHS)
 
 
-class _Word(NamedTuple):
+class Word(NamedTuple):
     """A word, or a part of one between hyphens, without its possessive ending and the full stops of an abbreviation."""
 
     written: str
     lower: str
     starts: bool
     """It opens the text, a sentence, a quotation, or what follows a colon or a dash. There any word has a capital."""
+
+
+class Names(NamedTuple):
+    """What the sources of a corpus tell about words whose capital says nothing. All are in lower case."""
+
+    names: frozenset[str] = frozenset()
+    """Written with a capital more than three times as often as without, where capitals say something"""
+    common: frozenset[str] = frozenset()
+    """Also written without a capital, so that capitals alone do not make a name of them: `in 50 YEARS`"""
+
+    @staticmethod
+    def from_counts(capital: Mapping[str, int], small: Mapping[str, int]) -> "Names":
+        """How often each word is written with a capital, and without one."""
+        names = frozenset(word for word, count in capital.items() if count > 3 * small.get(word, 0))
+        return Names(names, frozenset(word for word, count in small.items() if count) - names)
+
+    @staticmethod
+    def from_sources(sources: Iterable[str]) -> "Names":
+        capital, small = Counter[str](), Counter[str]()
+        for source in sources:
+            if letter_case(source) == "sentence":
+                words = [word for word in read_words(source) if not word.starts]
+                capital.update([word.lower for word in words if word.written != word.lower])
+                small.update([word.lower for word in words if word.written == word.lower])
+        return Names.from_counts(capital, small)
+
+    @staticmethod
+    def from_json(value: Any) -> "Names":
+        return Names(*(frozenset(value[part]) for part in Names._fields))
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {part: sorted(words) for part, words in zip(self._fields, self, strict=True)}
+
+    def has(self, word: Word, telling: bool) -> bool:
+        """Whether a word is one of a name. `telling`: whether capitals mean anything in its text."""
+        in_capitals = len(word.lower) > 1 and word.written == word.written.upper()
+        if is_function_word(word.lower):
+            return telling and in_capitals and word.lower in NAMES_IN_CAPITALS
+        if word.written[0].isdigit():
+            return True  # `49ers`
+        if telling and word.written == word.lower:
+            return False
+        if telling and not word.starts and not in_capitals:
+            return True
+        if telling and in_capitals:
+            return word.lower not in self.common  # `NASA`, but not `in 50 YEARS`
+        return word.lower in self.names
 
 
 class FactFinder:
@@ -107,60 +164,45 @@ class FactFinder:
     """
 
     def __init__(self, sources: Iterable[str]):
-        self._capital: Counter[str] = Counter()
-        self._small: Counter[str] = Counter()
-        for source in sources:
-            if letter_case(source) == "sentence":
-                words = [word for word in _read_words(source) if not word.starts]
-                self._capital.update([word.lower for word in words if word.written != word.lower])
-                self._small.update([word.lower for word in words if word.written == word.lower])
+        self.names = Names.from_sources(sources)
 
     def find(self, text: str) -> list[Fact]:
         """In order, as often as they are stated."""
-        words = _read_words(text)
-        telling = letter_case(text) == "sentence"
-        facts: list[Fact] = []
-        numbers = dict(_read_numbers(words))
-        taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
-        for place, word in enumerate(words):
-            date = _DATES.get(word.lower)
-            if place in numbers:
-                end, fact = numbers[place]
-                if word.lower != "one" or end > place + 1:  # `one of them` is no number
-                    facts.append(fact)
-            elif date and (word.lower not in _AMBIGUOUS or taken & {place - 1, place + 1}):
-                facts.append(date)
-            elif place not in taken and self._is_name(word, telling):
-                facts.append(_as_name(word.lower))
-        return facts
+        return [place.fact for place in find_places(read_words(text), letter_case(text) == "sentence", self.names)]
 
-    def _is_name(self, word: _Word, telling: bool) -> bool:
-        """`telling`: whether capitals mean anything in this text."""
-        in_capitals = len(word.lower) > 1 and word.written == word.written.upper()
-        if is_function_word(word.lower):
-            return telling and in_capitals and word.lower in _NAMES_IN_CAPITALS
-        if word.written[0].isdigit():
-            return True  # `49ers`
-        if telling and word.written == word.lower:
-            return False
-        known = self._capital[word.lower] > 3 * self._small[word.lower]
-        if telling and not word.starts and not in_capitals:
-            return True
-        if telling and in_capitals:
-            return known or not self._small[word.lower]  # `NASA`, but not `in 50 YEARS`
-        return known
+
+def find_places(words: Sequence[Word], telling: bool, names: Names, short_dates: bool = False) -> list[Place]:
+    """The facts of these words, in order. `telling`: whether capitals mean anything in their text.
+
+    With `short_dates`, a capital makes a date of short forms that are other words, too: `Sun` is a weekday then.
+    """
+    found: list[Place] = []
+    numbers = dict(_read_numbers(words))
+    taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
+    for place, word in enumerate(words):
+        date = DATES.get(word.lower)
+        shows = word.lower not in _AMBIGUOUS or (short_dates and word.lower in _SHORT and word.written != word.lower)
+        if place in numbers:
+            end, fact = numbers[place]
+            if word.lower != "one" or end > place + 1:  # `one of them` is no number
+                found.append(Place(fact, place, end))
+        elif date and (shows or taken & {place - 1, place + 1}):
+            found.append(Place(date, place, place + 1))
+        elif place not in taken and names.has(word, telling):
+            found.append(Place(as_name(word.lower), place, place + 1))
+    return found
 
 
 class Licence:
     """The facts that a source allows a text to state."""
 
     def __init__(self, source: str):
-        words = _read_words(source)
-        self.facts = {_as_name(word.lower) for word in words}
+        words = read_words(source)
+        self.facts = {as_name(word.lower) for word in words}
         self.facts |= {fact for _, (_, fact) in _read_numbers(words)}
-        self.facts |= {_DATES[word.lower] for word in words if word.lower in _DATES}
+        self.facts |= {DATES[word.lower] for word in words if word.lower in DATES}
         self.facts |= {Fact("number", _ORDINALS[word.lower]) for word in words if word.lower in _ORDINALS}
-        self.facts |= {_as_name(letters) for letters in _initials(words)}
+        self.facts |= {as_name(letters) for letters in _initials(words)}
 
     def allows(self, fact: Fact) -> bool:
         return fact in self.facts
@@ -173,45 +215,45 @@ def licence_of(source: str) -> Licence:
 
 
 @lru_cache(maxsize=1 << 16)
-def _read_words(text: str) -> tuple[_Word, ...]:
-    words: list[_Word] = []
+def read_words(text: str) -> tuple[Word, ...]:
+    words: list[Word] = []
     starts = True
     for token in split_text(text):
         if not is_word(token):
-            starts = starts or token in _BEFORE_A_START
+            starts = starts or token in BEFORE_A_START
             continue
-        words += _split_word(token)[starts]
+        words += split_word(token)[starts]
         starts = False
     return tuple(words)
 
 
 @lru_cache(maxsize=1 << 17)
-def _split_word(token: str) -> tuple[tuple[_Word, ...], tuple[_Word, ...]]:
+def split_word(token: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
     """The parts of a token between hyphens, inside a sentence and where one starts. Words recur, so they are kept."""
     parts = [part.replace(".", "") if part.endswith(".") else part for part in without_possessive(token).split("-")]
-    inside = tuple(_Word(part, part.lower(), starts=False) for part in parts if part)
+    inside = tuple(Word(part, part.lower(), starts=False) for part in parts if part)
     return inside, tuple(word._replace(starts=place == 0) for place, word in enumerate(inside))
 
 
 @lru_cache(maxsize=1 << 17)
-def _as_name(word: str) -> Fact:
+def as_name(word: str) -> Fact:
     return Fact("name", stem_like_script(word) if len(word) > 3 else word)
 
 
-def _initials(words: Sequence[_Word]) -> Iterator[str]:
+def _initials(words: Sequence[Word]) -> Iterator[str]:
     """Of two to five words with capitals in a row: `eu` for European Union, `fa` for The Football Association."""
     runs = [""]
     for word in words:
-        if word.written == word.lower and word.lower not in _INSIDE_NAMES:
+        if word.written == word.lower and word.lower not in INSIDE_NAMES:
             runs.append("")
-        elif word.lower not in _INSIDE_NAMES:
+        elif word.lower not in INSIDE_NAMES:
             runs[-1] += word.lower[0]
     for run in runs:
         for begin in range(len(run) - 1):
             yield from (run[begin:end] for end in range(begin + 2, min(begin + 5, len(run)) + 1))
 
 
-def _read_numbers(words: Sequence[_Word]) -> Iterator[tuple[int, tuple[int, Fact]]]:
+def _read_numbers(words: Sequence[Word]) -> Iterator[tuple[int, tuple[int, Fact]]]:
     """(begin, (end, number)) of each run of words that is one number: `12`, `twenty one`, `2.5 million`."""
     place = 0
     while place < len(words):
@@ -226,12 +268,13 @@ def _read_numbers(words: Sequence[_Word]) -> Iterator[tuple[int, tuple[int, Fact
             unit = NUMBER_WORDS.get(words[place].lower, 0)
             if 0 < unit < 10:
                 value, place = value + unit, place + 1
-        while place < len(words) and words[place].lower in _SCALES:
-            value, place = value * _SCALES[words[place].lower], place + 1
-        yield begin, (place, Fact("number", _as_key(value)))
+        while place < len(words) and words[place].lower in SCALES:
+            value, place = value * SCALES[words[place].lower], place + 1
+        yield begin, (place, Fact("number", number_key(value)))
 
 
-def _as_key(value: Decimal) -> str:
+def number_key(value: Decimal) -> str:
+    """The key of a number."""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -247,6 +290,6 @@ def _read_digits(word: str) -> Decimal | str | None:
     if match is None:
         return None if any(map(str.isalpha, word)) else word
     digits, ending = match.groups()
-    if ending in _SCALES:
-        return Decimal(digits.replace(",", "")) * _SCALES[ending]
+    if ending in SCALES:
+        return Decimal(digits.replace(",", "")) * SCALES[ending]
     return Decimal(digits.replace(",", "")) if ending in _ENDINGS else None

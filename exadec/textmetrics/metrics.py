@@ -20,7 +20,7 @@ from exadec.textmetrics.parent import Table, parent
 from exadec.textmetrics.rouge import Cut, rouge
 from exadec.textmetrics.scores import Score
 from exadec.textmetrics.traits import YES_OR_NO
-from exadec.textmetrics.truth import leak, support
+from exadec.textmetrics.truth import leak, licensed, support
 
 Need = Literal["tables", "sources", "exemplars"]
 """What a metric may need besides texts and references."""
@@ -112,6 +112,11 @@ def _support(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
     return {"micro": support(given.texts, given.sources)}
 
 
+def _facts(parts: Sequence[str], given: Material) -> Mapping[str, Score]:
+    assert given.sources is not None
+    return {"mean": licensed(given.texts, given.sources)}
+
+
 _TABLES: frozenset[Need] = frozenset(["tables"])
 _EXEMPLARS: frozenset[Need] = frozenset(["exemplars"])
 _SOURCES: frozenset[Need] = frozenset(["sources"])
@@ -139,6 +144,7 @@ METRICS: dict[str, Metric] = {
     "manner": Metric(_manner, "mean", "agreement with the exemplar", needs=_EXEMPLARS),
     "leak": Metric(_leak, "micro", "words from the exemplar alone; lower is better", needs=_EXEMPLARS | _SOURCES),
     "support": Metric(_support, "micro", "facts that the source has", needs=_SOURCES),
+    "facts": Metric(_facts, "mean", "texts all of whose facts the source licenses", needs=_SOURCES),
     **{
         f"follows_{trait}": Metric(
             _follows, trait, "texts that have a trait where the exemplar has it", needs=_EXEMPLARS

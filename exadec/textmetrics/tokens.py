@@ -41,9 +41,9 @@ NUMBER_WORDS = {
 """Number words up to ninety -> their value."""
 
 Case = Literal["title", "capitals", "lower", "sentence"]
-_LEAST_CONTENT_WORDS = 3
+LEAST_CONTENT_WORDS = 3
 """Fewer words cannot tell Title Case from a name."""
-_TITLE_CASE_SHARE = 0.9
+TITLE_CASE_SHARE = 0.9
 """Of the content words after the first. Lower, and sentences full of names would count; all, and a slip would not."""
 
 # Vowel signs and accents that stand as characters of their own; Python does not count them as letters.
@@ -153,7 +153,7 @@ def letter_case(text: str) -> Case:
     if letters == letters.lower():
         return "lower"
     content = [word for word in words if word[0].isalpha() and not is_function_word(word)]
-    if len(content) < _LEAST_CONTENT_WORDS:
+    if len(content) < LEAST_CONTENT_WORDS:
         return "sentence"
     if letters == letters.upper():
         return "capitals"
@@ -161,4 +161,4 @@ def letter_case(text: str) -> Case:
     telling = [word for word in words[1:] if word[0].isalpha() and not is_function_word(word)]
     telling = [word for word in telling if word[0].isupper() or word == word.lower()]
     capitals = sum(word[0].isupper() for word in telling)
-    return "title" if telling and capitals >= _TITLE_CASE_SHARE * len(telling) else "sentence"
+    return "title" if telling and capitals >= TITLE_CASE_SHARE * len(telling) else "sentence"

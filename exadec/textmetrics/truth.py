@@ -1,11 +1,13 @@
 """Truth to the source: what a text takes from its exemplar, and what its source does not license.
 
-In: texts, their sources, exemplars, references. Out: the scores `Leak` (lower is better), `Support` and `Content`.
+In: texts, their sources, exemplars, references. Out: the scores `Leak` (lower is better), `Support`, `Facts` and
+`Content`.
 
 Leak = 100 * content words of the texts that the exemplar has and the source has not / content words of the texts.
 Support = 100 * facts of the texts that the source licenses / facts of the texts; `facts.py` says what a fact is.
+Facts = 100 * texts all of whose facts the source licenses / texts; `licensing.py` says which facts these are.
 Content = 100 * content words of the references that source and text have / those that the source has.
-All are ratios of sums over the corpus, so a long text counts for more than a short one.
+All but Facts are ratios of sums over the corpus, so a long text counts for more than a short one.
 """
 
 from collections.abc import Sequence
@@ -13,13 +15,15 @@ from functools import lru_cache
 from itertools import chain
 
 from exadec.textmetrics.facts import FactFinder, licence_of
+from exadec.textmetrics.licensing import Checker
 from exadec.textmetrics.manner import find_given
-from exadec.textmetrics.scores import RatioScore, package_version, ratio_score
+from exadec.textmetrics.scores import MeanScore, RatioScore, mean_score, package_version, ratio_score
 from exadec.textmetrics.stemming import stem_like_script
 from exadec.textmetrics.tokens import is_function_word, is_word, split_text, without_possessive
 
 LEAK_VERSION = 1
 SUPPORT_VERSION = 1
+FACTS_VERSION = 1
 CONTENT_VERSION = 1
 """Of the definitions. Values of different versions must not be compared."""
 
@@ -59,6 +63,15 @@ def support(texts: Sequence[str], sources: Sequence[str]) -> RatioScore:
         cases.append(len(facts))
     signature = f"support|numbers+dates+names|micro|definition:{SUPPORT_VERSION}|v:{package_version()}"
     return ratio_score("Support", hits, cases, signature, value_of_none=100.0)
+
+
+def licensed(texts: Sequence[str], sources: Sequence[str]) -> MeanScore:
+    """A text that states no fact counts as licensed."""
+    _check_sources(texts, sources)
+    names = _finder_for(tuple(sources)).names
+    values = [100.0 * Checker(source, names).accepts(text) for text, source in zip(texts, sources, strict=True)]
+    signature = f"facts|texts with all numbers+dates+names+quotations licensed|definition:{FACTS_VERSION}"
+    return mean_score("Facts", values, f"{signature}|v:{package_version()}")
 
 
 def content(texts: Sequence[str], sources: Sequence[str], references: Sequence[str]) -> RatioScore:

@@ -30,16 +30,19 @@ from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq
 from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes
 from exadec.reading.folder import Folder, refuse_links
+from exadec.search.facts import names_of
 from exadec.settings import check_names
 from exadec.strict_yaml import LONGEST, Overrides, list_overrides, require_choice
+from exadec.textmetrics.facts import Names
 from exadec.training.events import CURVES, Evaluated, Line, parse_lines
 from exadec.training.weights import hash_tensors, require_finite, restore_model, write_tensors
 
 CONFIG, FACTS, METRICS, VOCABULARY = "config.yaml", "run.json", "metrics.jsonl", "vocabulary.json"
+NAMES = "names.json"
 BEST, LAST = "best.safetensors", "last.safetensors"
 FORMAT = 1
 """Increased whenever the meaning of a run's files changes. Runs without it are of format 1."""
-_OWN = {CONFIG, FACTS, METRICS, VOCABULARY, BEST, LAST, BpeSegmenter.FILE}
+_OWN = {CONFIG, FACTS, METRICS, VOCABULARY, NAMES, BEST, LAST, BpeSegmenter.FILE}
 _FOR_NEW_TEXT = re.compile("index-(words|pieces)-(raw|binary|tfidf)|terms-(words|pieces)-(source|target)")
 """Folders in a run that came from elsewhere"""
 OUTPUTS = ".outputs.jsonl"
@@ -97,6 +100,12 @@ class Run:
         if notes["vocabulary"] != self.vocabulary.hash():
             raise InputError(f"{self.folder / name}: the checkpoint was trained with another vocabulary.")
         return tensors
+
+    def read_names(self) -> Names:
+        """The names in the training sources. An earlier version kept none: then names show by their capitals alone."""
+        if not self.files.has(NAMES):
+            return Names()
+        return Names.from_json(self.files.read_json(NAMES, {part: [str] for part in Names._fields}, LARGE))
 
     def corpus_places(self) -> list[Path]:
         """Where the corpus may be: beside the run, then where the run says.
@@ -167,6 +176,7 @@ def create_run(folder: Path, config: Config, corpus: Corpus, facts: dict[str, An
         write_config(draft, config)
         corpus.vocabulary.save(draft / VOCABULARY)
         corpus.segmenter.save(draft)
+        (draft / NAMES).write_text(json.dumps(names_of(corpus).to_json(), ensure_ascii=False), encoding="utf-8")
         (draft / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         (draft / METRICS).touch()
         for path in (*draft.iterdir(), draft):

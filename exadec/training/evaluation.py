@@ -25,9 +25,11 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.reading.content import matches, parse_json
 from exadec.reading.folder import refuse_links
 from exadec.reading.lines import read_lines
+from exadec.search.facts import licensing_text
 from exadec.search.generate import generate_split
 from exadec.strict_yaml import Overrides
 from exadec.textmetrics import Measured, Score, mean_score, measure_all
+from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
 
@@ -154,9 +156,9 @@ def measure_outputs(
     references = [output.references for output in outputs]
     tables = [output.table for output in outputs if output.table is not None]
     names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
-    scores = score_all(names, texts, references, tables)
+    scores = score_all([*names, "facts"], texts, references, tables, sources=[output.source for output in outputs])
     if styles is not None:
-        scores.append(score_style(outputs, styles))
+        scores.insert(-1, score_style(outputs, styles))
     return {measured.score.name: measured for measured in measure_all(scores)}
 
 
@@ -212,6 +214,18 @@ def evaluate(
         outputs = decode_split(model, records, exemplars, split, run.config.search, None, report, n_best)
     write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
+
+
+def check_facts(
+    folder: Path, outputs: Sequence[Output], split: str, overrides: Overrides = (), corpus: Path | None = None
+) -> list[list[Stated] | None]:
+    """What each output of a run on a split states, with or without licence; None if `search.facts` is off."""
+    run = open_run(folder, overrides, corpus)
+    if run.config.search.facts == "off":
+        return [None] * len(outputs)
+    records, names, told = open_corpus(run).records(split), run.read_names(), run.config.corpus.group_in_source
+    sources = (licensing_text(record.source, record.group, told) for record in records)
+    return [Checker(source, names).check(output.text) for source, output in zip(sources, outputs, strict=True)]
 
 
 def outputs_path(folder: Path, split: str) -> Path:

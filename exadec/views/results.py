@@ -29,7 +29,9 @@ MAIN = "ROUGE-L"
 """The score that systems are compared by."""
 STYLE = "style"
 """The name `score_style` gives its score."""
-HEADINGS = {STYLE: "Style %"}
+FACTS = "Facts"
+"""The name of the score that counts texts all of whose facts the source licenses."""
+HEADINGS = {STYLE: "Style %", FACTS: "Facts %"}
 COPIED = "Copied exemplar"
 """The name of the row in which the exemplar itself is the output."""
 
@@ -304,15 +306,16 @@ def render_table(results: Results) -> Fitting:
     """For a terminal: each score above its interval."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("Model", overflow="fold", min_width=14)
-    for measure in results.baseline.measures:
+    shown = _fit_measures(list(results.baseline.measures))
+    for measure in shown:
         table.add_column(heading(measure), justify="right", no_wrap=True)
     if len(results.systems) > 1:
         table.add_column(f"{MAIN}\nvs baseline", justify="right", no_wrap=True)
     for row in results.scored:
         adaptive = isinstance(row, System) and row.run.config.model.adaptive
         cells = [Text(row.name, "bold" if adaptive else "")]
-        for measured in row.measures.values():
-            below = Text(format_range(measured.low, measured.high), "dim")
+        for measured in (row.measures[measure] for measure in shown):
+            below = Text(format_range(measured.low, measured.high).replace("100.0", "100"), "dim")  # to save room
             cells.append(Text(f"{measured.score.value:.1f}\n", "bold").append_text(below))
         if len(results.systems) > 1:
             cells.append(_difference_cell(row.difference, with_range=isinstance(row, System)))
@@ -320,6 +323,11 @@ def render_table(results: Results) -> Fitting:
     table.caption = "\n" + _describe_table(results)
     table.caption_justify = "left"
     return Fitting(table)
+
+
+def _fit_measures(measures: list[str]) -> list[str]:
+    """Those that fit into 80 columns: with a style and facts, ROUGE-2 is left to the report."""
+    return [name for name in measures if name != "ROUGE-2"] if {STYLE, FACTS} <= set(measures) else measures
 
 
 def _difference_cell(comparison: Comparison | None, with_range: bool) -> Text:
@@ -333,6 +341,8 @@ def _difference_cell(comparison: Comparison | None, with_range: bool) -> Text:
 
 def _describe_table(results: Results) -> str:
     lines = [f"{results.instances} {results.split} instances; below each score is its 95% bootstrap interval."]
+    if FACTS in results.baseline.measures:
+        lines.append("Facts: texts of which the source licenses every number, date, name and quoted word.")
     if results.copying:
         lines.append(f"{COPIED}: the exemplar itself, scored as if it were the output.")
     if results.majority is not None:

@@ -230,3 +230,18 @@ def test_text_is_utf8_in_every_locale(run: Path) -> None:
     done = subprocess.run([*command, b"up \xe9"], input=SOURCE.encode(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == "exadec: the exemplar is not valid UTF-8.\n"
+
+
+def test_facts_are_shown_with_json_alone(run: Path) -> None:
+    source = b"house3 house3 house3 n4 k5 on Monday"
+    exemplar = ("--exemplar", "up n1 k1", "--set", "search.facts=mark")
+    plain = exadec("generate", run, *exemplar, stdin=source)
+    row = json.loads(exadec("generate", run, *exemplar, "--json", stdin=source).stdout)
+    assert plain.stdout == f"{row['text']}\n"
+    assert isinstance(row["facts"], list)
+    without = json.loads(exadec("generate", run, "--exemplar", "up n1 k1", "--json", stdin=source).stdout)
+    assert "facts" not in without
+    done = exadec("generate", run, "--split", "test", "--json", "--set", "search.facts=strict")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows
+    assert all(fact["licensed"] for row in rows for fact in row["facts"])

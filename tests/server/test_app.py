@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,3 +190,26 @@ def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
 def test_texts_in_any_script_are_written(server: Server) -> None:
     for source in ("🙂 n3", "שלום n3", "n3\tk5\nhouse1", "e\u0301 \u202e n3"):
         assert server.ask("/v1/write", {"source": source})[0] == 200, source
+
+
+def test_demands_and_draws_are_for_one_request(server: Server) -> None:
+    def ask(**options: object) -> dict[str, Any]:
+        status, found, _ = server.ask("/v1/write", {"source": SOURCE, "options": options})
+        assert status == 200, found
+        return found
+
+    plain = ask()
+    assert ask(beginning="down")["text"].startswith("down")
+    assert "up" not in ask(forbidden=["up"])["text"].split()
+    assert len(ask(max_characters=3)["text"]) <= 3
+    assert "n3 n3" in ask(required=["n3 n3"])["text"]
+    drawn = {ask(temperature=2.0, seed=seed)["text"] for seed in range(8)}
+    assert len(drawn) > 1
+    assert ask(temperature=2.0, seed=3) == ask(temperature=2.0, seed=3)
+    assert ask() == plain
+    assert plain["facts"] is None
+    assert isinstance(ask(facts="mark")["facts"], list)
+    status, found, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"required": ["zebra"]}})
+    assert (status, found["error"][:29]) == (409, "the model cannot write 'zebra")
+    status, found, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"required": ["up"], "temperature": 1}})
+    assert (status, found["error"]) == (409, "required phrases need a search; set 'temperature' to 0.")

@@ -58,7 +58,7 @@ def test_what_waits_together_is_written_together_if_it_can_be(writer: Writer) ->
     with held(worker):
         one = [worker.write(task(f"n{i} k1", observe=lambda *event: heard.append(event))) for i in range(6)]
         two = [worker.write(task(f"n{i} k1", n_best=2)) for i in range(2)]
-        guided = worker.write(task("n1 k1", guidance=1.0))
+        guided = worker.write(task("n1 k1", settings=(("guidance", 1.0),)))
         assert len(worker) == 9
     texts = [future.result(60) for future in (*one, *two, guided)]
     worker.close()

