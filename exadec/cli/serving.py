@@ -55,6 +55,9 @@ def serve(
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise InputError(f"`exadec serve` needs {' and '.join(missing)}: pip install 'exadec[serve]'")
+    # On a CPU, oneDNN keeps code for up to 1,024 shapes of matrices. Each batch has new ones, so memory would grow for
+    # a long time. Without the cache it stays flat, at the same speed. Torch, loaded below, reads the variable.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     from exadec.server.desk import open_writer
     from exadec.server.door import Limits
     from exadec.server.running import serve as serve_run

@@ -1,13 +1,16 @@
 """Every route, and bad input at every door."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from exadec.api import load
+from exadec.cli import app
 from support.serving import Server
 
 SOURCE = "house1 house1 house1 n3 k5"
@@ -185,6 +188,15 @@ def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
     for name in ("own-", "train--1", "own-01", "x", "train-9999999", "%00", "own-" + "9" * 30):
         assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] in (404, 422), name
     assert server.ask(path, {"source": "n3 k5", **more})[0] in (200, 201)
+
+
+def test_the_page_about_the_server_names_every_route_and_option(server: Server) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    told = {(method.lower(), path.replace("ID", "{id}")) for method, path in re.findall(r"\| `([A-Z]+) (/\S+)`", page)}
+    paths = server.ask("/openapi.json")[1]["paths"]
+    assert told == {(method, path) for path, methods in paths.items() for method in methods}
+    options = {option for parameter in get_command(app).commands["serve"].params for option in parameter.opts}
+    assert set(re.findall(r"--[a-z-]{3,}", page)) <= options
 
 
 def test_texts_in_any_script_are_written(server: Server) -> None:
