@@ -63,9 +63,10 @@ class Checker:
         self._names = names
         self._facts = Licence(source).facts
         words = read_words(source)
-        self._beginnings = {word.lower for word in words}
+        self._words = {word.lower for word in words}
         self._initials = {word.lower for word in words if _is_initials(word)}
         self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
+        self._beginnings: dict[str, bool] = {}
         self._safety: dict[str, tuple[int, int]] = {}
         self._stretches: dict[tuple[str, bool], bool] = {}
 
@@ -86,8 +87,12 @@ class Checker:
 
     def accepts_beginning(self, text: str) -> bool:
         """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
-        if self._is_plain(text):
-            return True
+        known = self._beginnings.get(text)  # with pieces of words, a search asks once for each next piece
+        if known is None:
+            known = self._beginnings[text] = self._is_plain(text) or self._may_go_on(text)
+        return known
+
+    def _may_go_on(self, text: str) -> bool:
         words = read_words(text)
         places = self._places(text, words, telling=_is_settled(text))
         return all(self._licenses(place, words) or self._may_grow(place, words) for place in places)
@@ -104,7 +109,7 @@ class Checker:
             if place.end == len(words) and not (self._licenses(place, words) or self._may_grow(place, words)):
                 letters = words[-1].lower
                 digits = letters.replace(",", "").replace(".", "")
-                begins = any(map(str.startswith, self._beginnings, [letters] * len(self._beginnings)))
+                begins = any(word.startswith(letters) for word in self._words)
                 # 0.5 million is 500000.
                 counts = digits.isdigit() and (digits[0] == "0" or any(key.startswith(digits) for key in self._numbers))
                 if not begins and not counts:
