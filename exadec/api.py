@@ -4,7 +4,7 @@ In: a configuration; or a run folder, then sources and exemplars as text. Out: a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, overload
@@ -17,10 +17,12 @@ from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
-from exadec.errors import RequestError
+from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Found, Retriever, TrainingRecords
+from exadec.generation import Explanation, Generation, explanation_from_json
 from exadec.loading.batch import Instance, collate, mark
 from exadec.model.seq2seq import Seq2seq
+from exadec.remote import Service, is_address
 from exadec.request import Request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
@@ -33,77 +35,13 @@ from exadec.training.trainer import train as train_run
 One = TypeVar("One")
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Where the words of one generation come from; both are None for a model without copying."""
-
-    attention: np.ndarray | None
-    """(pieces, memory): what the model attended to for each piece."""
-    copy_gate: np.ndarray | None
-    """(pieces,): probability that a piece was copied rather than generated."""
-
-
-@dataclass(frozen=True)
-class Generation:
-    """One text, and how it was written.
-
-    `attention` and `copy_gate` need another pass of the model over the finished text. It runs lazily, on the first
-    access to either.
-    """
-
-    text: str
-    score: float
-    """log p divided by the length penalty; log p is the guided one if there is guidance."""
-    exemplar: str | None
-    """The exemplar: the text that shows how to say it. The nearest one, if the model reads several."""
-    exemplars: list[str]
-    """All exemplars that the model read, each once, the nearest first."""
-    similarity: float | None
-    """Cosine between the source and the exemplar's own source; None if the exemplar was given."""
-    pieces: list[str]
-    """The text in the model's pieces, the end symbol last."""
-    memory: list[str]
-    """The pieces that could be attended to and copied; `<none>` for an exemplar that there is not."""
-    coefficients: np.ndarray | None
-    """(R,), or (G, R) with one for each gate: λ; None for a model that does not adapt."""
-    alternatives: list[tuple[str, float]]
-    """The beam's other hypotheses with their scores, best first."""
-    truncated: int
-    """How many pieces of the source were over the limit and not read."""
-    exemplar_truncated: int
-    """How many pieces of a given exemplar were over the limit and not read."""
-    explain: InitVar[Callable[[], Explanation]]
-    """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
-
-    def __post_init__(self, explain: Callable[[], Explanation]) -> None:
-        object.__setattr__(self, "_explain", explain)
-
-    @property
-    def attention(self) -> np.ndarray | None:
-        """(pieces, memory): what the model attended to for each piece; None for a model without copying."""
-        return self._explanation.attention
-
-    @property
-    def copy_gate(self) -> np.ndarray | None:
-        """(pieces,): probability that a piece was copied rather than generated; None without copying."""
-        return self._explanation.copy_gate
-
-    @cached_property
-    def _explanation(self) -> Explanation:
-        explanation: Explanation = self._explain()  # type: ignore[attr-defined]
-        return explanation
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickling: store the explanation instead of the model that computes it."""
-        return {**vars(self), "_explanation": self._explanation, "_explain": None}
-
-
 class _Input(NamedTuple):
     """What the model reads for one text, and the strings to show for it."""
 
     instance: Instance
     """Has no target. The batch's `PieceTable` numbers its unknown words."""
     exemplars: list[str]
+    exemplar_id: str | None
     similarity: float | None
     truncated: int
     exemplar_truncated: int
@@ -115,10 +53,12 @@ _NO_TARGET = np.array([], np.int64)
 class Writer:
     """A trained model that turns sources into text; `load` returns one."""
 
-    def __init__(self, run: Run, model: Seq2seq | None = None):
-        """`model` is the run's model, if it is already loaded."""
+    def __init__(self, run: Run, model: Seq2seq | None = None, retriever: Retriever | None = None):
+        """`model` is the run's model, if it is already loaded. `retriever` takes the place of the run's own."""
         self.run = run
         self.model = model or run.load_model()
+        if retriever is not None:
+            self._retriever = retriever
 
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         """Retrieve an exemplar from the training data for each source; returns its text, as the model reads it, and its
@@ -260,12 +200,13 @@ class Writer:
         if request.exemplar is not None:
             given, cut = self._read_given(request.exemplar, table)
             instance = Instance(ids, (given,) * count, _NO_TARGET)
-            return _Input(instance, [request.exemplar], None, truncated, cut)
+            return _Input(instance, [request.exemplar], None, None, truncated, cut)
         if found is None:
-            return _Input(Instance(ids, (np.array([NONE]),) * count, _NO_TARGET), [], None, truncated, 0)
+            return _Input(Instance(ids, (np.array([NONE]),) * count, _NO_TARGET), [], None, None, truncated, 0)
         shown = tuple(self._read_found(one, table) for one in found)
         texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
-        return _Input(Instance(ids, shown, _NO_TARGET), texts, found[0].similarity, truncated, 0)
+        name = None if found[0].number is None else self._retriever.name(found[0].number)
+        return _Input(Instance(ids, shown, _NO_TARGET), texts, name, found[0].similarity, truncated, 0)
 
     def _announce(self, group: str | None) -> list[str]:
         """The pieces that tell the model the group, as in the sources it was trained on."""
@@ -298,12 +239,20 @@ class Writer:
         """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
         if found.number is None:
             return np.array([NONE])
+        if (accepted := self._retriever.accepted_text(found.number)) is not None:
+            pieces = self.run.segmenter.segment(" ".join(accepted.split()))
+            return np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
         size, unknown = len(self.run.vocabulary), self._corpus.table.unknown
         ids = self._training_targets[found.number].tolist()
         return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
 
     def _found_text(self, found: Found) -> str | None:
-        return None if found.number is None else self._corpus.text(self._training_targets[found.number])
+        return None if found.number is None else self.exemplar_text(found.number)
+
+    def exemplar_text(self, number: int) -> str:
+        """The text of an exemplar that the retriever found, as the model reads it."""
+        accepted = self._retriever.accepted_text(number)
+        return accepted if accepted is not None else self._corpus.text(self._training_targets[number])
 
     def _write_batch(
         self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int
@@ -334,6 +283,7 @@ class Writer:
             alternatives=others,
             truncated=one.truncated,
             exemplar_truncated=one.exemplar_truncated,
+            exemplar_id=one.exemplar_id,
             explain=partial(self._explain, instance),
         )
 
@@ -362,15 +312,72 @@ def _or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:
         return error
 
 
+class RemoteWriter(Writer):
+    """The model of a server. It writes and retrieves as a `Writer` does, but has no run and no model to look at."""
+
+    def __init__(self, service: Service):
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # copying and pickling ask for these before there is a service
+        raise AttributeError(f"{self._service.address}: a server's model has no `{name}` here; load the run itself.")
+
+    def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        bodies = [{"source": source, "group": group, "k": 1} for source in sources]
+        results: list[tuple[str | None, float]] = []
+        for answer in self._service.ask_all("/v1/retrieve", bodies):
+            if isinstance(answer, RequestError):
+                raise answer
+            found = answer["exemplars"]
+            results.append((found[0]["text"], found[0]["similarity"]) if found else (None, 0.0))
+        return results
+
+    def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
+        """Only what can be seen here. The server refuses the rest, with each request."""
+        Request("", exemplar, group)
+
+    def answer(
+        self, requests: Sequence[Request], n_best: int = 1, guidance: float | None = None
+    ) -> list[Generation | RequestError]:
+        bodies = [_body(request, n_best, guidance) for request in requests]
+        answers = self._service.ask_all("/v1/write", bodies)
+        return [
+            one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
+            for body, one in zip(bodies, answers, strict=True)
+        ]
+
+    def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
+        again = self._service.ask("/v1/write", {**body, "explain": True})
+        if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
+            raise RequestError("the server's exemplars have changed since this was written; write it again.")
+        return explanation_from_json(again)
+
+
+def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
+    """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
+    options = {} if guidance is None else {"guidance": guidance}
+    asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
+    return {"source": request.source, "exemplar": request.exemplar, "group": request.group, **asked}
+
+
 def load(
-    folder: Path | str, overrides: Overrides = (), device: str | None = None, corpus: Path | str | None = None
+    folder: Path | str,
+    overrides: Overrides = (),
+    device: str | None = None,
+    corpus: Path | str | None = None,
+    token: str | None = None,
 ) -> Writer:
-    """Open a run folder, or a file that `export` wrote, for writing.
+    """Open a run folder, a file that `export` wrote, or the model of a server (`http://...`), for writing.
 
     `overrides` change search settings: `{"search.beam_size": 1}` is greedy search. `device` is cpu, cuda or cuda:N; by
     default a GPU if there is one. `corpus` is the folder of the run's corpus, if it is not where the run says;
-    exemplars are retrieved from it.
+    exemplars are retrieved from it. `token` is that of a server; by default it is in the variable `EXADEC_TOKEN`.
     """
+    if is_address(folder):
+        if overrides or device is not None or corpus is not None:
+            raise InputError(f"{folder}: a server has its own settings, device and corpus; leave these out.")
+        return RemoteWriter(Service(str(folder), token))
     run = open_folder_or_bundle(Path(folder), overrides, None if corpus is None else Path(corpus))
     return Writer(run, run.load_model(device=device))
 
