@@ -9,27 +9,30 @@ from functools import cached_property, partial
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import torch
 
+from exadec.bank import mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig
-from exadec.corpus.prepare import Sequences
-from exadec.corpus.record import announce, fingerprint
+from exadec.corpus.prepare import Report, silent
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
-from exadec.errors import RequestError
-from exadec.exemplars.retriever import Found, Retriever, TrainingRecords
-from exadec.generation import Explanation, Generation
-from exadec.loading.batch import Instance, collate, mark
+from exadec.errors import InputError, RequestError
+from exadec.exemplars.retriever import Retriever
+from exadec.generation import Explanation, Generation, explanation_from_json
+from exadec.inputs import Input, Inputs, or_error
+from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
+from exadec.remote import Service, is_address
 from exadec.request import Request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
-from exadec.search.rules import Rule, Spelling, rule_for
+from exadec.search.rules import Rule
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
+from exadec.styles import Styles
 from exadec.training.checkpoint import Run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
@@ -39,50 +42,48 @@ TellText = Callable[[int, str], None]
 """Called with a request's number and the beginning of its text."""
 
 
-class _Input(NamedTuple):
-    """What the model reads for one text, and the strings to show for it."""
-
-    instance: Instance
-    """Has no target. The batch's `PieceTable` numbers its unknown words."""
-    exemplars: list[str]
-    similarity: float | None
-    truncated: int
-    exemplar_truncated: int
-    rule: Rule
-    """What its text must obey"""
-    seed: int
-    """For drawing"""
-
-
-_NO_TARGET = np.array([], np.int64)
-
-
 class Writer:
     """A trained model that turns sources into text; `load` returns one."""
 
-    def __init__(self, run: Run, model: Seq2seq | None = None):
-        """`model` is the run's model, if it is already loaded."""
+    def __init__(self, run: Run, model: Seq2seq | None = None, retriever: Retriever | None = None):
+        """`model` is the run's model, if it is already loaded. `retriever` takes the place of the run's own."""
         self.run = run
         self.model = model or run.load_model()
+        if retriever is not None:
+            self._retriever = retriever
 
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         """Retrieve an exemplar from the training data for each source; returns its text, as the model reads it, and its
         similarity. With a group, only training targets of that group (an outlet, an author) are searched.
         """
         found = self._retriever.find(sources, group)
-        return [(self._found_text(one), one.similarity) for one in found]
+        return [(self._inputs.found_text(one), one.similarity) for one in found]
+
+    def exemplar_text(self, number: int) -> str:
+        """The text of an exemplar that the retriever found, as the model reads it."""
+        return self._inputs.text(number)
 
     @cached_property
     def _retriever(self) -> Retriever:
         return self.run.open_retriever()
 
-    @property
-    def _corpus(self) -> TrainingRecords:
-        return self._retriever.corpus
+    @cached_property
+    def _inputs(self) -> Inputs:
+        return Inputs(self.run, lambda: self._retriever, self.styles)
 
     @cached_property
-    def _training_targets(self) -> Sequences:
-        return self._corpus.targets("train")
+    def styles(self) -> Styles:
+        """The house styles that were saved for this run: `writer.styles.save("brief", Mixture.of([...]))`."""
+        return Styles(self.run.folder.with_name(f"{self.run.folder.name}.styles.json"))
+
+    def bank(self, report: Report = silent) -> np.ndarray:
+        """(training targets, 1 or G, R) float16: λ of all training targets, as when they are given as exemplars.
+
+        It is made when it is first asked for, in a folder beside the run's, and mapped into memory.
+        """
+        place = self.run.folder.with_name(f"{self.run.folder.name}.bank")
+        targets = self._retriever.corpus.targets("train")
+        return open_bank(place, self.model, targets, self._inputs.as_given, report)
 
     @overload
     def write(
@@ -192,18 +193,13 @@ class Writer:
         They differ more than the best texts of one search do. There are fewer if exemplars are the same.
         """
         found = self._retriever.find_several([source], group, count)[0]
-        exemplars = list(dict.fromkeys(filter(None, map(self._found_text, found))))
+        exemplars = list(dict.fromkeys(filter(None, map(self._inputs.found_text, found))))
         texts = self.write_all([source] * len(exemplars), exemplars, group=group)
         return sorted(texts, key=lambda one: -one.score)
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
         """Raise the error that every request with this exemplar or this group would get, whatever its source."""
-        Request("", exemplar, group)
-        self._announce(group)
-        if exemplar is not None:
-            self._read_given(exemplar, PieceTable(self.run.vocabulary))
-        elif group is not None and self.run.config.model.reads_exemplars:
-            self._retriever.members(group)
+        self._inputs.refuse(exemplar, group)
 
     def answer(
         self,
@@ -231,9 +227,9 @@ class Writer:
         for start in range(0, len(requests), search.batch_size):
             numbers = by_length[start : start + search.batch_size]
             table = PieceTable(self.run.vocabulary)
-            inputs = self._read([requests[number] for number in numbers], table)
-            sound = [one for one in inputs if isinstance(one, _Input)]
-            places = [number for number, one in zip(numbers, inputs, strict=True) if isinstance(one, _Input)]
+            inputs = self._inputs.read([requests[number] for number in numbers], table)
+            sound = [one for one in inputs if isinstance(one, Input)]
+            places = [number for number, one in zip(numbers, inputs, strict=True) if isinstance(one, Input)]
             told = None if tell is None else partial(_tell_as, tell, places)
             written = iter(self._write_batch(sound, table, search, n_best, told) if sound else ())
             results |= {
@@ -242,108 +238,8 @@ class Writer:
             }
         return [results[number] for number in range(len(requests))]
 
-    def _read(self, requests: Sequence[Request], table: PieceTable) -> list[_Input | RequestError]:
-        """Ids of each source and of its exemplars, given or retrieved."""
-        found = self._find(requests)
-        return [_or_error(self._read_one, one, found.get(number), table) for number, one in enumerate(requests)]
-
-    def _find(self, requests: Sequence[Request]) -> dict[int, list[Found] | RequestError]:
-        """The exemplars of those requests that have none, retrieved for each group at once."""
-        found: dict[int, list[Found] | RequestError] = {}
-        if not self.run.config.model.reads_exemplars:
-            return found
-        for group in dict.fromkeys(one.group for one in requests if one.exemplar is None):
-            numbers = [i for i, one in enumerate(requests) if one.exemplar is None and one.group == group]
-            texts = [requests[i].source for i in numbers]
-            several = _or_error(self._retriever.find_several, texts, group, self.run.config.model.exemplars_read)
-            found |= {i: several if isinstance(several, RequestError) else several[j] for j, i in enumerate(numbers)}
-        return found
-
-    def _read_one(self, request: Request, found: list[Found] | RequestError | None, table: PieceTable) -> _Input:
-        if isinstance(found, RequestError):
-            raise found
-        count = self.run.config.model.exemplars_read
-        ids, truncated = self._read_source(request.source, self._announce(request.group), table)
-        if request.exemplar is not None:
-            given, cut = self._read_given(request.exemplar, table)
-            instance = Instance(ids, (given,) * count, _NO_TARGET)
-            return self._input(request, instance, table, [request.exemplar], None, truncated, cut)
-        if found is None:
-            instance = Instance(ids, (np.array([NONE]),) * count, _NO_TARGET)
-            return self._input(request, instance, table, [], None, truncated)
-        shown = tuple(self._read_found(one, table) for one in found)
-        texts = [text for one in dict.fromkeys(found) if (text := self._found_text(one)) is not None]
-        return self._input(request, Instance(ids, shown, _NO_TARGET), table, texts, found[0].similarity, truncated)
-
-    def _input(
-        self,
-        request: Request,
-        instance: Instance,
-        table: PieceTable,
-        exemplars: list[str],
-        similarity: float | None,
-        truncated: int,
-        exemplar_truncated: int = 0,
-    ) -> _Input:
-        rule = self._make_rule(request, instance, table)
-        return _Input(
-            instance, exemplars, similarity, truncated, exemplar_truncated, rule, fingerprint(request.source) >> 1
-        )
-
-    def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
-        if request.is_free:
-            return Rule()
-        known = len(self.run.vocabulary)
-        copied = {*instance.source.tolist()}
-        if self._copies_exemplar:
-            copied.update(*(ids.tolist() for ids in instance.exemplars))
-        rule, words = rule_for(request, Spelling(self.run.segmenter, table))
-        strange = [word for word in words if word >= known and word not in copied]
-        if strange:
-            [piece, *_] = table.decode(strange)
-            raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
-        return rule
-
-    def _announce(self, group: str | None) -> list[str]:
-        """The pieces that tell the model the group, as in the sources it was trained on."""
-        if group is None or not self.run.config.corpus.group_in_source:
-            return []
-        if group not in self.run.facts["groups"]:
-            raise RequestError(f"no training record has the group {group!r}.")
-        return self.run.segmenter.segment(announce(group))
-
-    def _read_source(self, source: str, opening: list[str], table: PieceTable) -> tuple[np.ndarray, int]:
-        limit = self.run.config.corpus.max_source
-        pieces = self.run.segmenter.segment(" ".join(source.split()))
-        if not pieces:
-            raise RequestError("the source is empty.")
-        pieces = opening + pieces
-        return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
-
-    def _read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
-        model, limit = self.run.config.model, self.run.config.corpus.max_target
-        if not model.reads_exemplars:
-            raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
-        pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
-        ids = np.array(table.encode(pieces[:limit]))
-        if not (ids < len(self.run.vocabulary)).any():
-            raise RequestError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
-        # A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
-        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids, max(0, len(pieces) - limit)
-
-    def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
-        """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
-        if found.number is None:
-            return np.array([NONE])
-        size, unknown = len(self.run.vocabulary), self._corpus.table.unknown
-        ids = self._training_targets[found.number].tolist()
-        return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
-
-    def _found_text(self, found: Found) -> str | None:
-        return None if found.number is None else self._corpus.text(self._training_targets[found.number])
-
     def _write_batch(
-        self, inputs: Sequence[_Input], table: PieceTable, search: SearchConfig, n_best: int, tell: TellText | None
+        self, inputs: Sequence[Input], table: PieceTable, search: SearchConfig, n_best: int, tell: TellText | None
     ) -> list[Generation | RequestError]:
         batch = collate([one.instance for one in inputs], len(self.run.vocabulary), self._copies_exemplar)
         rules = [one.rule for one in inputs]
@@ -355,15 +251,18 @@ class Writer:
             tell(place, self.run.segmenter.join(table.decode(ids)))
 
         told = None if tell is None else tell_text
-        found, coefficients = search_batch(self.model, batch, search, n_best, None if free else rules, told, seeds)
+        mixed = mix_coefficients(self.model, [one.shown.mixture for one in inputs])
+        found, coefficients = search_batch(
+            self.model, batch, search, n_best, None if free else rules, told, seeds, mixed
+        )
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
-            _or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i])
+            or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i])
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
         ]
 
     def _generation(
-        self, one: _Input, hypotheses: Sequence[Hypothesis], table: PieceTable, lam: np.ndarray | None
+        self, one: Input, hypotheses: Sequence[Hypothesis], table: PieceTable, lam: np.ndarray | None
     ) -> Generation:
         if not hypotheses:
             raise RequestError("the search found no text that keeps all demands; drop one, or search more widely.")
@@ -373,24 +272,26 @@ class Writer:
         return Generation(
             text=text,
             score=score,
-            exemplar=one.exemplars[0] if one.exemplars else None,
-            exemplars=one.exemplars,
-            similarity=one.similarity,
+            exemplar=one.shown.texts[0] if one.shown.texts else None,
+            exemplars=one.shown.texts,
+            similarity=one.shown.similarity,
             pieces=[*table.decode(hypotheses[0].ids), SPECIALS[EOS]],
             memory=[piece for ids in memory for piece in table.decode(ids.tolist()) or [SPECIALS[NONE]]],
             coefficients=lam[0] if lam is not None and len(lam) == 1 else lam,
             alternatives=others,
             truncated=one.truncated,
-            exemplar_truncated=one.exemplar_truncated,
-            explain=partial(self._explain, instance),
+            exemplar_truncated=one.shown.truncated,
+            exemplar_id=one.shown.id,
+            explain=partial(self._explain, instance, None if one.shown.mixture is None else lam),
         )
 
-    def _explain(self, instance: Instance) -> Explanation:
+    def _explain(self, instance: Instance, mixed: np.ndarray | None) -> Explanation:
         """Run the model over one instance again, with its finished text as the target."""
         batch = collate([instance], len(self.run.vocabulary), self._copies_exemplar)
         batch = batch.to(next(self.model.parameters()).device)
         with torch.no_grad():
-            state = self.model.encode(batch)
+            given = None if mixed is None else torch.from_numpy(mixed)[None].to(batch.source.device)
+            state = self.model.encode(batch, given)
             mixture = self.model.explain(state, batch.target_input)
         if mixture.weights is None or mixture.log_copy is None:
             return Explanation(None, None)
@@ -407,22 +308,79 @@ def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> N
     tell(numbers[place], text)
 
 
-def _or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:
-    try:
-        return read(*arguments)
-    except RequestError as error:
-        return error
+class RemoteWriter(Writer):
+    """The model of a server. It writes and retrieves as a `Writer` does, but has no run and no model to look at."""
+
+    def __init__(self, service: Service):
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # copying and pickling ask for these before there is a service
+        raise AttributeError(f"{self._service.address}: a server's model has no `{name}` here; load the run itself.")
+
+    def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        bodies = [{"source": source, "group": group, "k": 1} for source in sources]
+        results: list[tuple[str | None, float]] = []
+        for answer in self._service.ask_all("/v1/retrieve", bodies):
+            if isinstance(answer, RequestError):
+                raise answer
+            found = answer["exemplars"]
+            results.append((found[0]["text"], found[0]["similarity"]) if found else (None, 0.0))
+        return results
+
+    def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
+        """Only what can be seen here. The server refuses the rest, with each request."""
+        Request("", exemplar, group)
+
+    def answer(
+        self,
+        requests: Sequence[Request],
+        n_best: int = 1,
+        guidance: float | None = None,
+        search: SearchConfig | None = None,
+        tell: TellText | None = None,
+    ) -> list[Generation | RequestError]:
+        if search is not None or tell is not None:
+            raise RequestError("a server searches with its own settings, and streams only over HTTP.")
+        bodies = [_body(request, n_best, guidance) for request in requests]
+        answers = self._service.ask_all("/v1/write", bodies)
+        return [
+            one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
+            for body, one in zip(bodies, answers, strict=True)
+        ]
+
+    def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
+        again = self._service.ask("/v1/write", {**body, "explain": True})
+        if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
+            raise RequestError("the server's exemplars have changed since this was written; write it again.")
+        return explanation_from_json(again)
+
+
+def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
+    """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
+    options = {} if guidance is None else {"guidance": guidance}
+    asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
+    return {"source": request.source, "exemplar": request.exemplar, "group": request.group, **asked}
 
 
 def load(
-    folder: Path | str, overrides: Overrides = (), device: str | None = None, corpus: Path | str | None = None
+    folder: Path | str,
+    overrides: Overrides = (),
+    device: str | None = None,
+    corpus: Path | str | None = None,
+    token: str | None = None,
 ) -> Writer:
-    """Open a run folder, or a file that `export` wrote, for writing.
+    """Open a run folder, a file that `export` wrote, or the model of a server (`http://...`), for writing.
 
     `overrides` change search settings: `{"search.beam_size": 1}` is greedy search. `device` is cpu, cuda or cuda:N; by
     default a GPU if there is one. `corpus` is the folder of the run's corpus, if it is not where the run says;
-    exemplars are retrieved from it.
+    exemplars are retrieved from it. `token` is that of a server; by default it is in the variable `EXADEC_TOKEN`.
     """
+    if is_address(folder):
+        if overrides or device is not None or corpus is not None:
+            raise InputError(f"{folder}: a server has its own settings, device and corpus; leave these out.")
+        return RemoteWriter(Service(str(folder), token))
     run = open_folder_or_bundle(Path(folder), overrides, None if corpus is None else Path(corpus))
     return Writer(run, run.load_model(device=device))
 

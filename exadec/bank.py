@@ -3,7 +3,8 @@
 In: a run, its model and the training targets. Out: a file of half-precision numbers, mapped into memory; points.
 """
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,32 @@ def encode_targets(
         yield numbers, lam.cpu().numpy()
 
 
+def mix_coefficients(
+    model: Seq2seq, mixtures: Sequence[Sequence[tuple[np.ndarray, float]] | None]
+) -> torch.Tensor | None:
+    """λ of mixtures of exemplars, given as ids with shares: (B, 1 or G, R), no numbers where there is no mixture.
+
+    λ of a mixture is the mean of those of its exemplars, by their shares; where the model fixes its norm, scaled to it.
+    None if there is no mixture at all.
+    """
+    parts = [part for mixture in mixtures for part in mixture or ()]
+    if not parts or model.coefficients is None:
+        return None
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        each = model.exemplar_coefficients(_exemplars_alone([torch.from_numpy(ids) for ids, _ in parts]).to(device))
+    assert each is not None
+    rows = iter(each)
+    mixed = torch.full((len(mixtures), *each.shape[1:]), torch.nan, device=device)
+    for place, mixture in enumerate(mixtures):
+        if mixture:
+            lam = torch.stack([share * next(rows) for _, share in mixture]).sum(0)  # (1 or G, R)
+            if model.coefficients.norm is not None:
+                lam = lam * model.coefficients.norm / lam.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+            mixed[place] = lam
+    return mixed
+
+
 def _exemplars_alone(ids: list[torch.Tensor]) -> Batch:
     """A batch of exemplars with nothing to say."""
     nothing = torch.zeros(len(ids), 1, dtype=torch.long)
@@ -53,20 +80,17 @@ def _exemplars_alone(ids: list[torch.Tensor]) -> Batch:
 
 def open_bank(
     folder: Path,
-    identity: str,
     model: Seq2seq,
     targets: Sequences,
     mark: Callable[[np.ndarray], np.ndarray],
     report: Report = silent,
 ) -> np.ndarray:
-    """(training targets, 1 or G, R) float16: the bank in this folder, made first unless it is that of the same weights.
-
-    `identity` says which weights and which corpus.
-    """
+    """(training targets, 1 or G, R) float16: the bank in this folder, made first unless it is that of these weights and
+    these targets."""
     if model.coefficients is None:
         raise InputError("this model does not adapt, so its exemplars have no coefficients.")
     shape = len(targets), model.coefficients.groups, model.config.coefficient_rank
-    key = hash_value({"format": FORMAT, "identity": identity, "shape": shape})
+    key = hash_value({"format": FORMAT, "shape": shape, "made of": _hash(model, targets)})
     if not is_fresh(folder, key):
         with rebuild(folder, key, {}) as draft:
             bank = np.lib.format.open_memmap(draft / _FILE, "w+", np.float16, shape)
@@ -78,6 +102,15 @@ def open_bank(
             bank.flush()
     files = Folder(folder, _REMEDY, read_manifest(folder, remedy=_REMEDY)["files"])
     return files.map_array(_FILE, np.float16, shape)
+
+
+def _hash(model: Seq2seq, targets: Sequences) -> str:
+    """SHA-256 of the weights and the targets."""
+    weights = [tensor.detach().cpu().contiguous().numpy() for tensor in model.state_dict().values()]
+    total = hashlib.sha256()
+    for array in (*weights, np.ascontiguousarray(targets.ids), np.ascontiguousarray(targets.offsets)):
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 class Projection:

@@ -1,10 +1,10 @@
-"""What a `Writer` gives back.
+"""A text that was written, and how.
 
-In: nothing. Out: `Generation`, one text and how it was written.
+In: what a model found. Out: `Generation`; the same as JSON, and back.
 """
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,8 @@ class Generation:
     """How many pieces of the source were over the limit and not read."""
     exemplar_truncated: int
     """How many pieces of a given exemplar were over the limit and not read."""
+    exemplar_id: str | None = field(default=None, kw_only=True)
+    """Names the exemplar where it was found: `train-7` is that of the eighth training record. None if it was given."""
     explain: InitVar[Callable[[], Explanation]]
     """Runs that pass. An `InitVar` rather than a field, so that `asdict` and `==` do not touch the model."""
 
@@ -74,3 +76,57 @@ class Generation:
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: store the explanation instead of the model that computes it."""
         return {**vars(self), "_explanation": self._explanation, "_explain": None}
+
+    def to_json(self, coefficients: bool = False, pieces: bool = False, explain: bool = False) -> dict[str, Any]:
+        """What a server answers: the text, and the rest on request. Explanations come with their pieces."""
+        found = {"id": self.exemplar_id, "text": self.exemplar, "similarity": self.similarity}
+        shown: dict[str, Any] = {
+            "text": self.text,
+            "score": self.score,
+            "exemplar": None if self.exemplar is None else found,
+            "exemplars": self.exemplars,
+            "similarity": self.similarity,
+            "alternatives": [{"text": text, "score": score} for text, score in self.alternatives],
+            "truncated": self.truncated,
+            "exemplar_truncated": self.exemplar_truncated,
+        }
+        if coefficients:
+            shown["coefficients"] = _to_list(self.coefficients)
+        if pieces or explain:
+            shown |= {"pieces": self.pieces, "memory": self.memory}
+        if explain:
+            shown |= {"attention": _to_list(self.attention), "copy_gate": _to_list(self.copy_gate)}
+        return shown
+
+    @staticmethod
+    def from_json(shown: dict[str, Any], explain: Callable[[], Explanation]) -> "Generation":
+        """The generation that a server answered with, coefficients and pieces included."""
+        found = shown["exemplar"] or {"id": None, "text": None}
+        return Generation(
+            text=shown["text"],
+            score=shown["score"],
+            exemplar=found["text"],
+            exemplars=shown["exemplars"],
+            similarity=shown["similarity"],
+            pieces=shown["pieces"],
+            memory=shown["memory"],
+            coefficients=_to_array(shown["coefficients"]),
+            alternatives=[(one["text"], one["score"]) for one in shown["alternatives"]],
+            truncated=shown["truncated"],
+            exemplar_truncated=shown["exemplar_truncated"],
+            exemplar_id=found["id"],
+            explain=explain,
+        )
+
+
+def explanation_from_json(shown: dict[str, Any]) -> Explanation:
+    """The explanation that a server answered with."""
+    return Explanation(_to_array(shown["attention"]), _to_array(shown["copy_gate"]))
+
+
+def _to_list(values: np.ndarray | None) -> Any:
+    return None if values is None else values.tolist()
+
+
+def _to_array(values: Any) -> np.ndarray | None:
+    return None if values is None else np.array(values, np.float32)

@@ -4,12 +4,13 @@ In: a line of text, or a record in JSON. Out: a `Request`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from exadec.corpus.record import parse_row, to_record
 from exadec.errors import InputError, RequestError
 from exadec.reading.content import require_text
+from exadec.styles import Mixture
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Request:
     """Phrases that it may not have as whole words, in whatever case."""
     max_characters: int | None = None
     """The text has at most so many characters."""
+    mixture: Mixture | None = None
+    """Write in the manner of several exemplars, each with a weight."""
+    style: str | None = None
+    """Write in the house style that was saved under this name."""
 
     def __post_init__(self) -> None:
         for name, text in (("the source", self.source), ("the exemplar", self.exemplar), ("the group", self.group)):
@@ -41,8 +46,14 @@ class Request:
             require_text(phrase, name)
             if not phrase.strip():
                 raise RequestError(f"{name} is empty; leave it out.")
+        if sum(one is not None for one in (self.exemplar, self.mixture, self.style)) > 1:
+            raise RequestError("an exemplar, a mixture and a style exclude each other; give one of them.")
         if self.max_characters is not None and self.max_characters < 1:
             raise RequestError(f"max_characters must be at least 1, but is {self.max_characters}.")
+
+    def with_mixture(self, mixture: Mixture) -> "Request":
+        """The same, with a mixture in the place of its style or exemplar."""
+        return replace(self, mixture=mixture, style=None, exemplar=None)
 
     @property
     def is_free(self) -> bool:
@@ -53,7 +64,7 @@ class Request:
 def parse_request(line: str, where: str) -> Request:
     """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
     row: dict[str, Any] = parse_row(line, where)
-    for key in ("exemplar", "beginning"):
+    for key in ("exemplar", "beginning", "style"):
         _check(row, key, str, "text", where)
     _check(row, "max_characters", int, "a whole number", where)
     for key in ("required", "forbidden"):
@@ -71,6 +82,7 @@ def parse_request(line: str, where: str) -> Request:
             tuple(row.get("required") or ()),
             tuple(row.get("forbidden") or ()),
             row.get("max_characters"),
+            style=row.get("style"),
         )
     except RequestError as error:
         raise InputError(f"{where}: {error}") from None

@@ -21,8 +21,10 @@ from exadec.corpus.segment import find_other_case
 from exadec.corpus.vocabulary import PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retrieve import open_trained_exemplars
+from exadec.inputs import Inputs
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
+from exadec.styles import Mixture
 from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
@@ -85,7 +87,7 @@ def test_a_damaged_file_is_no_fault_of_a_request(writers: dict[str, Writer], mon
     def damaged(*_: object) -> str:
         raise InputError("corpus/ids.npy: the file is damaged.")
 
-    monkeypatch.setattr(Writer, "_found_text", damaged)
+    monkeypatch.setattr(Inputs, "found_text", damaged)
     with pytest.raises(InputError, match="the file is damaged"):
         writers["adadec"].answer([Request(SOURCES[0], "up n9 k2"), Request(SOURCES[0])])
 
@@ -412,3 +414,44 @@ def test_public_names_are_shown_before_their_first_use_and_without_torch() -> No
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_mixture_lies_between_its_exemplars(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    source, one, other = "house3 house3 house3 n4 k5", "up n1 k2", "down k3 n7"
+    alone = [writer.write(source, exemplar).coefficients for exemplar in (one, other)]
+    mixed = writer.write(Request(source, mixture=Mixture(((one, 1.0), (other, 3.0)))))
+    expected = 0.25 * alone[0] + 0.75 * alone[1]
+    norm = np.linalg.norm(alone[0])
+    np.testing.assert_allclose(mixed.coefficients, expected * norm / np.linalg.norm(expected), rtol=1e-5)
+    assert mixed.exemplars == [other]  # the heaviest; the model reads one
+    assert writer.write(Request(source, mixture=Mixture.of([one]))).text == writer.write(source, one).text
+    assert mixed.attention is not None
+    batch = [Request(source), Request(source, mixture=Mixture.of([other])), Request(source, exemplar=one)]
+    together = [result.text for result in writer.answer(batch)]
+    assert together == [writer.answer([request])[0].text for request in batch]
+
+
+def test_styles_are_used_by_name(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    source = "house3 house3 house3 n4 k5"
+    mixture = Mixture.of(["up n1 k2", "up n4 k2"])
+    writer.styles.save("loud", mixture)
+    assert writer.write(Request(source, style="loud")).text == writer.write(Request(source, mixture=mixture)).text
+    good, bad = writer.answer([Request(source), Request(source, style="quiet")])
+    assert isinstance(good, Generation)
+    assert "there is no style 'quiet'; there are loud" in str(bad)
+    with pytest.raises(RequestError, match="exclude each other"):
+        Request(source, exemplar="up n1 k1", style="loud")
+    with pytest.raises(RequestError, match="no coefficients to mix"):
+        writers["seq2seq"].write(Request(source, mixture=mixture))
+
+
+def test_the_bank_is_that_of_given_exemplars(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    bank = writer.bank()
+    targets = writer.run.open_retriever().corpus
+    for number in (0, 5, 77):
+        text = targets.text(targets.targets("train")[number])
+        given = writer.write("house3 house3 house3 n4 k5", text).coefficients
+        np.testing.assert_allclose(bank[number, 0], given, rtol=2e-3, atol=2e-3)

@@ -20,6 +20,7 @@ ORDER = {
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
     "corpus": "raw data become records and token ids: nothing comes before it",
+    "styles": "a house style is some exemplars under a name",
     "request": "what to write is said in the fields of a record",
     "textmetrics": "text is read and scored as it is; exemplars can be chosen by what it finds",
     "exemplars": "exemplars are found among the corpus's training records",
@@ -30,8 +31,8 @@ ORDER = {
     "settings": "looks names of a configuration up in the lists of the packages above",
     "training": "loads, fits, searches and scores in one loop; its result is a run on disk",
     "bundle": "packs a run into one file, and opens such a file as a run",
-    "styles": "a house style is some exemplars under a name",
     "bank": "what a run's model makes of all training targets",
+    "inputs": "requests become what the model of a run reads",
     "api": "trains a run from Python, or opens one and writes new text",
     "views": "shows corpora, runs and what a Writer wrote",
     # A server belongs here (`serving`): it answers with what `api` writes and `views` shows.
@@ -54,6 +55,7 @@ TESTED_IN = {
     "exemplars/kernels": "exemplars/test_join.py",
     "exemplars/segments": "exemplars/test_index.py",
     "generation": "test_api.py",
+    "inputs": "test_api.py",
     "loading/resident_kernels": "loading/test_resident.py",
     "model/backends/streams": "test_cuda.py",
     "model/cells/cell": "model/test_adaptive.py",

@@ -21,6 +21,7 @@ from exadec.cli.experiment import experiment
 from exadec.cli.exporting import export
 from exadec.cli.runs import demo, train
 from exadec.cli.scoring import ScoreCommand, report, score
+from exadec.cli.serving import serve
 from exadec.cli.writing import generate, swap
 from exadec.errors import InputError, explain_lack_of_memory
 
@@ -43,6 +44,7 @@ for verb in (
     report,
     swap,
     export,
+    serve,
     experiment,
 ):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)

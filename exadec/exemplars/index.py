@@ -118,6 +118,10 @@ class BowIndex:
             raise files.damaged(MANIFEST, f"it is not an index of the {split_name} of this corpus")
         return BowIndex(read_state(replace(files, files=manifest["files"]), manifest, split), corpus, split_name)
 
+    def in_memory(self) -> "BowIndex":
+        """An index of the same texts that shares their memory; what changes in it is in memory only."""
+        return BowIndex(self._state, self.corpus, self.split_name)
+
     def __len__(self) -> int:
         """The number of texts that can be found."""
         return sum(int(segment.alive.sum()) for segment in self._state.segments)

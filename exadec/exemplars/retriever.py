@@ -29,7 +29,7 @@ class Found(NamedTuple):
     """The result for one source."""
 
     number: int | None
-    """The training instance whose target is the exemplar; None for none."""
+    """The training instance whose target is the exemplar, or an accepted text; None for none."""
     similarity: float
     """Cosine between the two sources; 0 for none."""
 
@@ -90,7 +90,7 @@ class Retriever:
 
     def find_several(self, sources: Sequence[str], group: str | None, count: int) -> list[list[Found]]:
         """Find an instance and the next nearest, `count` in all, for a model that reads as many in training."""
-        among = None if group is None else self.members(group)
+        among = self.everybody() if group is None else self.members(group)
         if group is None and self.config.group == "only" and not self._told_of_groups:
             self._told_of_groups = True
             logger.warning("the run has `group: only`, but no group was named: exemplars come from all groups.")
@@ -98,7 +98,7 @@ class Retriever:
         ids, similarities = self._choose(texts, count)
         if group is not None and self.config.group == "prefer":
             rest = np.flatnonzero(ids[:, 0] < 0)
-            ids[rest], similarities[rest] = self._choose(replace(texts.take(rest), among=None), count)
+            ids[rest], similarities[rest] = self._choose(replace(texts.take(rest), among=self.everybody()), count)
         return [
             [Found(number if number >= 0 else None, cosine) for number, cosine in zip(numbers, cosines, strict=True)]
             for numbers, cosines in zip(ids.tolist(), similarities.tolist(), strict=True)
@@ -113,6 +113,18 @@ class Retriever:
         chosen, similarities = self.policy.choose_for_new(texts)
         return chosen[:, None].repeat(count, axis=1), similarities[:, None].repeat(count, axis=1)
 
+    def name(self, number: int) -> str:
+        """The id of an exemplar, which stays the same."""
+        return f"train-{number}"
+
+    def accepted_text(self, number: int) -> str | None:
+        """The text of an exemplar that is no training target; None for those that are, and here all are."""
+        return None
+
+    def everybody(self) -> np.ndarray | None:
+        """(N,) bool: the instances that a search without a group may find; None for all."""
+        return None
+
     def members(self, group: str) -> np.ndarray:
         """The training instances of a group, of which there must be one: (N,) bool."""
         names = self.corpus.group_names
@@ -125,7 +137,10 @@ class Retriever:
         """The training instances excluded for this source, because the model reads the same ids for theirs."""
         if not self.config.exclude_same_source:
             return np.zeros(0, np.int64)
-        pieces = self.corpus.segmenter.segment(" ".join(source.split()))[: self.corpus.config.max_source]
-        ids = self.corpus.table.look_up(pieces) or [UNK]
+        ids = self.corpus.table.look_up(self.read_pieces(source)) or [UNK]
         own = fingerprints(np.array(ids), np.array([len(ids)]))
         return np.flatnonzero(self.corpus.fingerprints("train", "source") == own)
+
+    def read_pieces(self, source: str) -> list[str]:
+        """The pieces that the model reads of a source."""
+        return self.corpus.segmenter.segment(" ".join(source.split()))[: self.corpus.config.max_source]

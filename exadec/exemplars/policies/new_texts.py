@@ -19,7 +19,7 @@ class NewTexts:
 
     sources: Sequence[str]
     index: BowIndex
-    """The index of the training sources; ids are instance numbers"""
+    """The index of the training sources; ids are instance numbers. If some are deleted, `among` says which are left."""
     config: ExemplarConfig
     among: np.ndarray | None
     """(N,) bool: the training instances that may be found; None for all"""
@@ -38,14 +38,14 @@ class NewTexts:
         ids, similarities = self.index.search_many(self.sources, k, self.among)
         for i, numbers in enumerate(barred):
             if len(numbers):  # rare: this source searches separately, among fewer instances
-                among = np.ones(len(self.index), bool) if self.among is None else self.among.copy()
+                among = np.ones(self.index.next_id, bool) if self.among is None else self.among.copy()
                 among[numbers] = False
                 ids[i], similarities[i] = (found[0] for found in self.index.search_many([self.sources[i]], k, among))
         return ids, similarities
 
     def draw(self) -> np.ndarray:
         """(Q,) int64: for each source a random instance that it may have; -1 if there is none."""
-        members = np.arange(len(self.index)) if self.among is None else np.flatnonzero(self.among)
+        members = np.arange(self.index.next_id) if self.among is None else np.flatnonzero(self.among)
         drawn = np.full(len(self), -1, np.int64)
         for i, source in enumerate(self.sources):
             barred = np.flatnonzero(np.isin(members, self.same_source(source)))  # ascending positions among the members
@@ -61,7 +61,7 @@ class NewTexts:
         found = np.zeros(len(self), np.float32)
         for i, (source, number) in enumerate(zip(self.sources, numbers.tolist(), strict=True)):
             if number >= 0:
-                only = np.arange(len(self.index)) == number
+                only = np.arange(self.index.next_id) == number
                 found[i] = self.index.search_many([source], 1, only)[1][0, 0]
         return found
 

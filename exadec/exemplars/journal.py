@@ -1,0 +1,183 @@
+"""Exemplars that were accepted or deleted after training, in a file that only grows.
+
+In: a folder; texts to accept, ids to delete. Out: what holds after all of it, also after a crash.
+
+Each change is one line of JSON, flushed to disk before `accept` or `delete` returns. The first line says which corpus
+the ids of training exemplars belong to. A line without an end was never confirmed to anybody, and is dropped.
+"""
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exadec.errors import InputError
+from exadec.files import flush, replacing
+from exadec.reading.content import decode, matches, open_file, parse_json
+from exadec.reading.lines import bounded_lines
+
+FILE = "accepted.jsonl"
+FORMAT = 1
+"""Increased whenever the meaning of the lines changes."""
+_HEADER = {"format": int, "corpus": str, "next": int}
+_ACCEPTED = {"accept": int, "source": str, "target": str, "group": (str, None)}
+_DELETED: dict[str, Any] = {"delete": int, "training": bool}
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A text that somebody accepted, and what it was written from."""
+
+    source: str
+    target: str
+    group: str | None = None
+
+
+class Journal:
+    """What was accepted and deleted. One process at a time has it open.
+
+    Numbers of accepted texts are never used again, nor do deleted texts stay in the file after it is opened next.
+    """
+
+    def __init__(self, folder: Path, corpus: str):
+        """`corpus` is the hash of the corpus whose training exemplars can be deleted."""
+        self.path = folder / FILE
+        self.accepted: dict[int, Accepted] = {}
+        self.deleted_training: set[int] = set()
+        self._corpus, self._next = corpus, 0
+        self._writing = threading.Lock()
+        self._file = -1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: exemplars cannot be kept there ({error.strerror}); choose `exemplars=FOLDER`."
+            ) from None
+        try:
+            self._take_lock(folder)
+            if self.path.exists():
+                self._read()
+            self._rewrite()
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let another process open it."""
+        with self._writing:
+            for number in (self._file, self._lock):
+                os.close(number)
+            self._file = -1
+
+    def accept(self, text: Accepted) -> int:
+        """Keep a text; its number, once it is on disk."""
+        with self._writing:
+            number = self._next
+            self._append(_accepting(number, text))
+            self._next += 1
+            self.accepted[number] = text
+        return number
+
+    def delete(self, number: int) -> bool:
+        """Delete an accepted text for good; False if there is none of this number."""
+        with self._writing:
+            if number not in self.accepted:
+                return False
+            self._append({"delete": number, "training": False})
+            del self.accepted[number]
+        return True
+
+    def delete_training(self, number: int) -> bool:
+        """Never find this training exemplar again; False if it is deleted already."""
+        with self._writing:
+            if number in self.deleted_training:
+                return False
+            self._append({"delete": number, "training": True})
+            self.deleted_training.add(number)
+        return True
+
+    def _take_lock(self, folder: Path) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder}: another process has these exemplars open; choose `exemplars=FOLDER`."
+            ) from None
+
+    def _append(self, row: dict[str, Any]) -> None:
+        """Write one line completely, or not at all."""
+        if self._file < 0:
+            raise InputError(f"{self.path}: the exemplars are closed.")
+        before = os.fstat(self._file).st_size
+        line = _line(row)
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, before)  # half a line would join the next one
+            raise InputError(f"{self.path}: {error.strerror}; nothing was changed.") from None
+
+    def _read(self) -> None:
+        rows = self._rows()
+        header = next(rows, None)
+        if header is None:
+            return  # it was created, but not written
+        self._require(matches(header, _HEADER), 1)
+        if header["format"] != FORMAT:
+            raise InputError(f"{self.path}: of another format than {FORMAT}; use the version of exadec that made it.")
+        if header["corpus"] != self._corpus:
+            raise InputError(f"{self.path}: these exemplars belong to another corpus; choose `exemplars=FOLDER`.")
+        self._next = header["next"]
+        for line, row in enumerate(rows, 2):
+            if matches(row, _ACCEPTED):
+                text = Accepted(row["source"], row["target"], row["group"])
+                self._require(row["accept"] >= 0 and row["accept"] not in self.accepted, line)
+                self.accepted[row["accept"]] = text
+                self._next = max(self._next, row["accept"] + 1)
+            elif matches(row, _DELETED):
+                self._require(row["delete"] >= 0, line)
+                if row["training"]:
+                    self.deleted_training.add(row["delete"])
+                else:
+                    self.accepted.pop(row["delete"], None)
+            else:
+                self._require(False, line)
+
+    def _rows(self) -> Iterator[Any]:
+        with open_file(self.path, follow=False) as file:
+            for number, line in enumerate(bounded_lines(file, str(self.path)), 1):
+                if not line.endswith(b"\n"):
+                    return  # the process or the power ended while this was written
+                where = f"{self.path}:{number}"
+                yield parse_json(decode(line, where), where)
+
+    def _require(self, sound: bool, line: int) -> None:
+        if not sound:
+            raise InputError(f"{self.path}:{line}: the file is damaged; restore it, or remove this line.")
+
+    def _rewrite(self) -> None:
+        """Write what holds, without what was deleted."""
+        header = {"format": FORMAT, "corpus": self._corpus, "next": self._next}
+        rows = [
+            header,
+            *(_accepting(number, text) for number, text in self.accepted.items()),
+            *({"delete": number, "training": True} for number in sorted(self.deleted_training)),
+        ]
+        with replacing(self.path) as draft, draft.open("wb") as file:
+            file.writelines(map(_line, rows))
+        flush(self.path.parent.parent)  # the folder itself may be new
+
+
+def _accepting(number: int, text: Accepted) -> dict[str, Any]:
+    return {"accept": number, "source": text.source, "target": text.target, "group": text.group}
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,213 @@
+"""What the model reads for a request.
+
+In: requests as text. Out: ids of sources and exemplars, given, mixed or retrieved, and the rules of the texts.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from exadec.corpus.prepare import Sequences
+from exadec.corpus.record import announce, fingerprint
+from exadec.corpus.vocabulary import NONE, PieceTable
+from exadec.errors import RequestError
+from exadec.exemplars.retriever import Found, Retriever
+from exadec.loading.batch import Instance, mark
+from exadec.request import Request
+from exadec.search.rules import Rule, Spelling, rule_for
+from exadec.styles import Mixture, Styles
+from exadec.training.checkpoint import Run
+
+One = TypeVar("One")
+_NO_TARGET = np.array([], np.int64)
+
+
+class Shown(NamedTuple):
+    """The exemplars of one text."""
+
+    ids: tuple[np.ndarray, ...]
+    """As many as the model reads."""
+    texts: list[str]
+    """Each once, the nearest or heaviest first."""
+    id: str | None = None
+    """Names the first one, if it was retrieved."""
+    similarity: float | None = None
+    truncated: int = 0
+    mixture: list[tuple[np.ndarray, float]] | None = None
+    """Exemplars and their shares, if λ is to be that of a mixture."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """What the model reads for one text, and the strings to show for it."""
+
+    instance: Instance
+    """Has no target. The batch's `PieceTable` numbers its unknown words."""
+    shown: Shown
+    truncated: int
+    """Pieces of the source that were cut."""
+    rule: Rule
+    """What its text must obey."""
+    seed: int
+    """For drawing."""
+
+
+class Inputs:
+    """Reads requests for the model of a run."""
+
+    def __init__(self, run: Run, retriever: Callable[[], Retriever], styles: Styles):
+        """`retriever` is called when an exemplar is looked for; a model without exemplars needs none."""
+        self.run, self._open_retriever, self._styles = run, retriever, styles
+
+    @cached_property
+    def _retriever(self) -> Retriever:
+        return self._open_retriever()
+
+    @cached_property
+    def _targets(self) -> Sequences:
+        return self._retriever.corpus.targets("train")
+
+    def read(self, requests: Sequence[Request], table: PieceTable) -> list[Input | RequestError]:
+        """Ids of each source and of its exemplars."""
+        asked = [or_error(self._settle_style, one) for one in requests]
+        found = self._find(asked)
+        return [
+            one if isinstance(one, RequestError) else or_error(self._read_one, one, found.get(number), table)
+            for number, one in enumerate(asked)
+        ]
+
+    def refuse(self, exemplar: str | None, group: str | None) -> None:
+        """Raise the error that every request with this exemplar or this group would get, whatever its source."""
+        Request("", exemplar, group)
+        self._announce(group)
+        if exemplar is not None:
+            self._read_given(exemplar, PieceTable(self.run.vocabulary))
+        elif group is not None and self.run.config.model.reads_exemplars:
+            self._retriever.members(group)
+
+    def text(self, number: int) -> str:
+        """The text of an exemplar that the retriever found, as the model reads it."""
+        accepted = self._retriever.accepted_text(number)
+        return accepted if accepted is not None else self._retriever.corpus.text(self._targets[number])
+
+    def found_text(self, found: Found) -> str | None:
+        return None if found.number is None else self.text(found.number)
+
+    def as_given(self, ids: np.ndarray) -> np.ndarray:
+        """Ids of an exemplar as the model reads them if the exemplar is given.
+
+        A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
+        """
+        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids
+
+    def _settle_style(self, request: Request) -> Request:
+        """The request with the mixture of its style."""
+        return request if request.style is None else request.with_mixture(self._styles.get(request.style))
+
+    def _find(self, asked: Sequence[Request | RequestError]) -> dict[int, list[Found] | RequestError]:
+        """The exemplars of those requests that have none, retrieved for each group at once."""
+        found: dict[int, list[Found] | RequestError] = {}
+        if not self.run.config.model.reads_exemplars:
+            return found
+        requests = {number: one for number, one in enumerate(asked) if isinstance(one, Request)}
+        without = {i: one for i, one in requests.items() if one.exemplar is None and one.mixture is None}
+        for group in dict.fromkeys(one.group for one in without.values()):
+            numbers = [i for i, one in without.items() if one.group == group]
+            texts, count = [without[i].source for i in numbers], self.run.config.model.exemplars_read
+            several = or_error(self._retriever.find_several, texts, group, count)
+            found |= {i: several if isinstance(several, RequestError) else several[j] for j, i in enumerate(numbers)}
+        return found
+
+    def _read_one(self, request: Request, found: list[Found] | RequestError | None, table: PieceTable) -> Input:
+        if isinstance(found, RequestError):
+            raise found
+        ids, truncated = self._read_source(request.source, self._announce(request.group), table)
+        shown = self._show(request, found, table)
+        instance = Instance(ids, shown.ids, _NO_TARGET)
+        rule = self._make_rule(request, instance, table)
+        return Input(instance, shown, truncated, rule, fingerprint(request.source) >> 1)
+
+    def _show(self, request: Request, found: list[Found] | None, table: PieceTable) -> Shown:
+        count = self.run.config.model.exemplars_read
+        if request.mixture is not None:
+            return self._mix(request.mixture, table)
+        if request.exemplar is not None:
+            given, cut = self._read_given(request.exemplar, table)
+            return Shown((given,) * count, [request.exemplar], truncated=cut)
+        if found is None:
+            return Shown((np.array([NONE]),) * count, [])
+        texts = [text for one in dict.fromkeys(found) if (text := self.found_text(one)) is not None]
+        name = None if found[0].number is None else self._retriever.name(found[0].number)
+        return Shown(tuple(self._read_found(one, table) for one in found), texts, name, found[0].similarity)
+
+    def _mix(self, mixture: Mixture, table: PieceTable) -> Shown:
+        model = self.run.config.model
+        if not model.adaptive:
+            raise RequestError(f"this model ({model.variant}) has no coefficients to mix; give it one exemplar.")
+        read = {text: self._read_given(text, table) for text, _ in mixture.parts}
+        heaviest = mixture.heaviest(model.exemplars_read)
+        shown = tuple(read[heaviest[place % len(heaviest)]][0] for place in range(model.exemplars_read))
+        parts = [(read[text][0], share) for (text, _), share in zip(mixture.parts, mixture.shares, strict=True)]
+        return Shown(shown, heaviest, truncated=max(cut for _, cut in read.values()), mixture=parts)
+
+    def _make_rule(self, request: Request, instance: Instance, table: PieceTable) -> Rule:
+        if request.is_free:
+            return Rule()
+        known = len(self.run.vocabulary)
+        copied = {*instance.source.tolist()}
+        if self.run.config.model.attend_exemplar:
+            copied.update(*(ids.tolist() for ids in instance.exemplars))
+        rule, words = rule_for(request, Spelling(self.run.segmenter, table))
+        strange = [word for word in words if word >= known and word not in copied]
+        if strange:
+            [piece, *_] = table.decode(strange)
+            raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
+        return rule
+
+    def _announce(self, group: str | None) -> list[str]:
+        """The pieces that tell the model the group, as in the sources it was trained on."""
+        if group is None or not self.run.config.corpus.group_in_source:
+            return []
+        if group not in self.run.facts["groups"]:
+            raise RequestError(f"no training record has the group {group!r}.")
+        return self.run.segmenter.segment(announce(group))
+
+    def _read_source(self, source: str, opening: list[str], table: PieceTable) -> tuple[np.ndarray, int]:
+        limit = self.run.config.corpus.max_source
+        pieces = self.run.segmenter.segment(" ".join(source.split()))
+        if not pieces:
+            raise RequestError("the source is empty.")
+        pieces = opening + pieces
+        return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
+
+    def _read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
+        model, limit = self.run.config.model, self.run.config.corpus.max_target
+        if not model.reads_exemplars:
+            raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
+        pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
+        ids = np.array(table.encode(pieces[:limit]))
+        if not (ids < len(self.run.vocabulary)).any():
+            raise RequestError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
+        return self.as_given(ids), max(0, len(pieces) - limit)
+
+    def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
+        """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
+        if found.number is None:
+            return np.array([NONE])
+        if (accepted := self._retriever.accepted_text(found.number)) is not None:
+            pieces = self.run.segmenter.segment(" ".join(accepted.split()))
+            return np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
+        size, unknown = len(self.run.vocabulary), self._retriever.corpus.table.unknown
+        ids = self._targets[found.number].tolist()
+        return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
+
+
+def or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:
+    """What the call returns, or the `RequestError` that it raises."""
+    try:
+        return read(*arguments)
+    except RequestError as error:
+        return error

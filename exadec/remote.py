@@ -1,0 +1,127 @@
+"""Asking a server that `exadec serve` started.
+
+In: its address, and bodies in JSON. Out: its answers, or the errors that a `Writer` here would raise.
+"""
+
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http import HTTPStatus
+from queue import Empty, SimpleQueue
+from typing import Any
+from urllib.parse import urlsplit
+
+from exadec.errors import InputError, RequestError
+
+TOKEN = "EXADEC_TOKEN"  # noqa: S105 - the name of a variable
+"""The environment variable with the token of a server that asks for one."""
+_TOGETHER = 16
+"""Questions asked at the same time, which the server then answers together."""
+_PATIENCE = 300.0
+"""Seconds for which a busy server is asked again."""
+_SILENCE = 120.0
+"""Seconds without a byte from the server before it counts as gone."""
+_REFUSED = (HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+_BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def is_address(place: object) -> bool:
+    """Whether a place is the address of a server rather than a folder or a file."""
+    return isinstance(place, str) and place.startswith(("http://", "https://"))
+
+
+class Service:
+    """A server at an address. Each call opens a connection of its own."""
+
+    def __init__(self, address: str, token: str | None = None):
+        """`token` is by default that of the environment variable `EXADEC_TOKEN`."""
+        parts = urlsplit(address)
+        try:
+            self._place = parts.hostname or "", parts.port
+        except ValueError:
+            raise InputError(f"{address}: this is not the address of a server.") from None
+        if not self._place[0] or parts.query or parts.fragment:
+            raise InputError(f"{address}: this is not the address of a server, such as http://127.0.0.1:8000.")
+        self.address = address.rstrip("/")
+        self._secure, self._root = parts.scheme == "https", parts.path.rstrip("/")
+        token = os.environ.get(TOKEN) if token is None else token
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The answer to one question: POST with a body, otherwise GET. A refusal raises `RequestError`."""
+        with closing(self._connect()) as connection:
+            return self._ask(connection, path, body)
+
+    def ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        """The answers to many questions, in their order; what is refused has its `RequestError` in its place."""
+        waiting: SimpleQueue[int] = SimpleQueue()
+        for number in range(len(bodies)):
+            waiting.put(number)
+        answers: list[Any] = [None] * len(bodies)
+
+        def work() -> None:
+            with closing(self._connect()) as connection:
+                while True:
+                    try:
+                        number = waiting.get_nowait()
+                    except Empty:
+                        return
+                    try:
+                        answers[number] = self._ask(connection, path, bodies[number])
+                    except RequestError as error:
+                        answers[number] = error
+
+        with ThreadPoolExecutor(_TOGETHER) as pool:
+            for worker in [pool.submit(work) for _ in range(min(_TOGETHER, len(bodies)))]:
+                worker.result()
+        return answers
+
+    def _connect(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return connection(*self._place, timeout=_SILENCE)
+
+    def _ask(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any] | None) -> Any:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            status, pause, content = self._exchange(connection, path, body)
+            if status not in _BUSY or time.monotonic() + pause > deadline:
+                return self._judge(status, content)
+            time.sleep(pause)
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any] | None
+    ) -> tuple[int, float, bytes]:
+        """Status, seconds to wait before asking again, and content."""
+        sent = None if body is None else json.dumps(body).encode()
+        for attempt in range(2):
+            try:
+                connection.request("GET" if body is None else "POST", self._root + path, sent, self._headers)
+                answer = connection.getresponse()
+                pause = answer.headers.get("Retry-After", "")
+                return answer.status, float(pause) if pause.isdigit() else 1.0, answer.read()
+            except (http.client.HTTPException, OSError) as error:
+                reopened = connection.sock is not None and attempt == 0  # it may have closed a connection that was idle
+                connection.close()
+                if not reopened or isinstance(error, socket.timeout):
+                    reason = getattr(error, "strerror", None) or type(error).__name__
+                    raise InputError(
+                        f"{self.address}: no server answers there ({reason}); start one with `exadec serve RUN`."
+                    ) from None
+        raise AssertionError("the second attempt returns or raises")
+
+    def _judge(self, status: int, content: bytes) -> Any:
+        try:
+            answer = json.loads(content)
+            message = "" if status < HTTPStatus.BAD_REQUEST else str(answer["error"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{self.address}: what answers there (status {status}) is not exadec.") from None
+        if status in _REFUSED:
+            raise RequestError(message)
+        if message:
+            raise InputError(f"{self.address}: {message}")
+        return answer

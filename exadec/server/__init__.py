@@ -1,0 +1,1 @@
+"""A run as a service: requests over HTTP in, texts out."""

@@ -1,0 +1,254 @@
+"""The routes.
+
+In: a `Desk`. Out: an ASGI application, with its OpenAPI page at /docs.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, FastAPI, Request, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.security import HTTPBearer
+from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+
+from exadec.errors import InputError
+from exadec.exemplars.journal import Accepted
+from exadec.generation import Generation
+from exadec.server import schema
+from exadec.server.desk import Desk, Event
+from exadec.server.door import App, Door, Limits
+from exadec.server.metrics import Metrics
+from exadec.server.refusals import RefusedError, describe_faults, refuse
+from exadec.server.worker import BusyError, ClosedError, Task
+
+STATIC = Path(__file__).parent / "static"
+"""The page at /, and its files at /static"""
+_DESCRIPTION = """Text from a source (*what to say*) in the manner of an exemplar (*how to say it*).
+
+Every error is a JSON object with one line in `error`. Bodies with unknown keys are refused."""
+_EVENTS = {
+    "schema": {"type": "string"},
+    "example": 'event: queued\ndata: {"before": 0}\n\nevent: started\ndata: {"together": 1}\n\n'
+    'event: done\ndata: {"text": "..."}\n\n',
+}
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    says = {
+        400: "The body cannot be read.",
+        401: "The token is missing or wrong.",
+        404: "There is no such exemplar.",
+        408: "The body took too long to arrive.",
+        409: "The body is sound, but this model cannot do what it asks for.",
+        413: "The body is too large.",
+        422: "A key or a value of the body is wrong.",
+        429: "Too many requests are waiting; `Retry-After` says when to ask again.",
+        500: "The server failed; its log says where.",
+        503: "The time limit was reached, or the server is stopping.",
+    }
+    wait = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
+    return {
+        status: {"model": schema.Problem, "description": says[status], **({"headers": wait} if status == 429 else {})}
+        for status in statuses
+    }
+
+
+_ALWAYS = (401, 408, 413, 500)
+_QUEUED = (*_ALWAYS, 409, 422, 429, 503)
+
+
+def create_app(desk: Desk, limits: Limits, token: str | None, metrics: Metrics) -> App:
+    """The application; it closes the desk when it stops."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        desk.close()
+
+    app = FastAPI(title="exadec", version=version("exadec"), description=_DESCRIPTION, lifespan=lifespan)
+    secured = [] if token is None else [Security(HTTPBearer(auto_error=False))]
+    for router in (_writing(desk), _exemplars(desk), _about(desk)):
+        app.include_router(router, prefix="/v1", dependencies=secured)
+    _add_operations(app, metrics, secured)
+    _add_page(app)
+    _add_error_handlers(app)
+    return Door(app, limits, token, metrics)
+
+
+def _writing(desk: Desk) -> APIRouter:
+    router = APIRouter(tags=["writing"])
+
+    @router.post(
+        "/write",
+        summary="Write a text",
+        response_model=schema.Written,
+        responses={
+            200: {"description": "The text, or the events of its writing.", "content": {"text/event-stream": _EVENTS}},
+            **_problems(400, *_QUEUED),
+        },
+    )
+    async def write(body: Annotated[schema.WriteBody, Body()]) -> Response:
+        """Say what the source or the table says in the manner of the exemplar.
+
+        Without an exemplar, the nearest one is retrieved; with a group, the nearest of that group. With `stream`, the
+        answer is a stream of events: `queued`, `started`, then `done` with what would be the answer without it, or
+        `error`.
+        """
+        request = schema.to_request(body)
+        task = Task(request, body.k, body.options.guidance, body.explain)
+        shown = {"coefficients": body.coefficients, "pieces": body.pieces, "explain": body.explain}
+        if body.stream:
+            return StreamingResponse(_lines(desk.stream(task), shown), media_type="text/event-stream")
+        return JSONResponse((await desk.write(task)).to_json(**shown))
+
+    @router.post(
+        "/retrieve",
+        summary="Find exemplars",
+        response_model=schema.Retrieved,
+        responses=_problems(400, *_QUEUED),
+    )
+    async def retrieve(body: Annotated[schema.RetrieveBody, Body()]) -> Response:
+        """The nearest exemplars, as the run's policy finds them for new text."""
+        return JSONResponse({"exemplars": await desk.retrieve(body.said, body.group, body.k)})
+
+    return router
+
+
+async def _lines(events: AsyncIterator[Event | Generation], shown: dict[str, bool]) -> AsyncIterator[str]:
+    """Server-sent events; an error is one, too, because the answer has begun."""
+    try:
+        async for event in events:
+            name, data = ("done", event.to_json(**shown)) if isinstance(event, Generation) else event
+            yield _event(name, data)
+    except Exception as error:
+        refusal = refuse(error, "POST /v1/write")
+        yield _event("error", {"status": refusal.status, **refusal.to_json()})
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def _exemplars(desk: Desk) -> APIRouter:
+    router = APIRouter(tags=["exemplars"])
+
+    @router.post(
+        "/exemplars",
+        summary="Accept a text",
+        status_code=201,
+        response_model=schema.AcceptedId,
+        responses=_problems(400, *_QUEUED),
+    )
+    async def accept(body: Annotated[schema.AcceptBody, Body()]) -> Response:
+        """Make a text an exemplar. It can be retrieved at once, and is on disk when the answer comes."""
+        name = await desk.accept(Accepted(body.said, body.target, body.group))
+        return JSONResponse({"id": name}, 201)
+
+    @router.get(
+        "/exemplars/{id}",
+        summary="Show an exemplar",
+        response_model=schema.KeptExemplar,
+        responses=_problems(404, *_QUEUED),
+    )
+    async def show(id: schema.ExemplarId) -> Response:
+        """The text of an exemplar: `train-7` is that of the eighth training record, `own-7` an accepted one."""
+        return JSONResponse(await desk.show(id))
+
+    @router.delete(
+        "/exemplars/{id}",
+        summary="Delete an exemplar",
+        status_code=204,
+        response_class=Response,
+        responses=_problems(404, *_QUEUED),
+    )
+    async def delete(id: schema.ExemplarId) -> Response:
+        """Never retrieve this exemplar again, whether it was accepted or is a training target."""
+        await desk.delete(id)
+        return Response(status_code=204)
+
+    return router
+
+
+def _about(desk: Desk) -> APIRouter:
+    router = APIRouter(tags=["about"])
+
+    @router.get("/model", summary="What runs here", response_model=schema.Model, responses=_problems(*_ALWAYS))
+    async def model() -> Response:
+        return JSONResponse(desk.describe())
+
+    @router.get("/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_ALWAYS))
+    def examples() -> Response:
+        """A few sources of the test split, if the run's corpus is there; otherwise none."""
+        return JSONResponse({"examples": desk.examples})
+
+    return router
+
+
+def _add_operations(app: FastAPI, metrics: Metrics, secured: list[Any]) -> None:
+    @app.get(
+        "/healthz",
+        summary="Whether it runs",
+        tags=["operation"],
+        response_model=schema.Health,
+        responses=_problems(500),
+    )
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.get(
+        "/metrics",
+        summary="Numbers for Prometheus",
+        tags=["operation"],
+        dependencies=secured,
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **_problems(*_ALWAYS)},
+    )
+    async def show_metrics() -> Response:
+        return Response(metrics.show(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_page(app: FastAPI) -> None:
+    """The page for people, or the description of the API if there is none."""
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        index = STATIC / "index.html"
+        return FileResponse(index) if index.exists() else RedirectResponse("docs")
+
+    if STATIC.is_dir():
+        app.mount("/static", StaticFiles(directory=STATIC))
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    """Every error is one line in JSON."""
+
+    def answer(refusal: RefusedError) -> Response:
+        return JSONResponse(refusal.to_json(), refusal.status, refusal.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_faults(_: Request, error: RequestValidationError) -> Response:
+        return answer(RefusedError(422, describe_faults(error.errors())))
+
+    @app.exception_handler(HTTPException)
+    async def on_http_error(_: Request, error: HTTPException) -> Response:
+        says = {
+            400: "the body cannot be read.",
+            404: "there is nothing at this path; /docs lists what there is.",
+            405: "this path takes another method; /docs lists what there is.",
+        }
+        message = says.get(error.status_code, str(error.detail))
+        return answer(RefusedError(error.status_code, message, error.headers))
+
+    async def on_error(request: Request, error: Exception) -> Response:
+        route = getattr(request.scope.get("route"), "path", "other")
+        return answer(refuse(error, f"{request.method} {route}"))
+
+    for kind in (RefusedError, InputError, BusyError, ClosedError, Exception):
+        app.add_exception_handler(kind, on_error)

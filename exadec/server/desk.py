@@ -1,0 +1,218 @@
+"""A run with its exemplars, ready for requests.
+
+In: a run folder or a file of `export`, and a folder for accepted exemplars. Out: `Desk`, whose methods can be awaited.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property, partial
+from http import HTTPStatus
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from exadec.api import Writer, load
+from exadec.errors import InputError, RequestError
+from exadec.exemplars.growing import GrowingRetriever
+from exadec.exemplars.journal import Accepted, Journal
+from exadec.generation import Generation
+from exadec.server.refusals import RefusedError
+from exadec.server.worker import Task, Worker
+from exadec.strict_yaml import Overrides
+from exadec.training.checkpoint import open_corpus
+
+logger = logging.getLogger(__name__)
+
+One = TypeVar("One")
+Event = tuple[str, dict[str, Any]]
+_EXAMPLES = 8
+
+
+def open_writer(
+    place: Path,
+    exemplars: Path | None,
+    overrides: Overrides = (),
+    device: str | None = None,
+    corpus: Path | None = None,
+) -> tuple[Writer, GrowingRetriever | None]:
+    """A writer, and its exemplars if any can be retrieved; `exemplars` is by default beside the run."""
+    writer = load(place, overrides, device, corpus)
+    try:
+        trained = writer.run.open_retriever()
+    except InputError as error:
+        logger.warning("%s Until then, requests must give their exemplar.", error)
+        return writer, None
+    home = place.resolve()
+    folder = exemplars or home.with_name(f"{home.name.removesuffix('.exadec')}.exemplars")
+    growing = GrowingRetriever(trained, Journal(folder, writer.run.facts["corpus"]))
+    return Writer(writer.run, writer.model, growing), growing
+
+
+class Desk:
+    """Takes requests one by one, has them written together, and gives each its result within the time limit."""
+
+    def __init__(self, writer: Writer, exemplars: GrowingRetriever | None, worker: Worker, seconds: float):
+        self.writer, self.worker = writer, worker
+        self._exemplars, self._seconds = exemplars, seconds
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self.worker.close()
+        if self._exemplars is not None:
+            self._exemplars.journal.close()
+
+    async def write(self, task: Task) -> Generation:
+        """The text of a task."""
+        self._check(task)
+        return _text(await self._result(self.worker.write(task)))
+
+    def stream(self, task: Task) -> AsyncIterator[Event | Generation]:
+        """Events while a text is written, then the text. The task is queued, or refused, before the first."""
+        self._check(task)
+        loop, events = asyncio.get_running_loop(), asyncio.Queue[Event | None]()
+
+        def tell(event: Event | None) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
+        waiting = len(self.worker)
+        future = self.worker.write(replace(task, observe=lambda name, data: tell((name, data))))
+        future.add_done_callback(lambda _: tell(None))
+        return self._follow(future, events, ("queued", {"before": waiting}))
+
+    async def _follow(
+        self, future: "Future[Generation | RequestError]", events: "asyncio.Queue[Event | None]", first: Event
+    ) -> AsyncIterator[Event | Generation]:
+        deadline = time.monotonic() + self._seconds
+        try:
+            event: Event | None = first
+            while event is not None:
+                yield event
+                try:
+                    event = await asyncio.wait_for(events.get(), deadline - time.monotonic())
+                except TimeoutError:
+                    raise self._time_is_up() from None
+            yield _text(future.result())
+        finally:
+            future.cancel()  # the client left, or the time is up: do not begin
+
+    async def retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
+        """The nearest exemplars, as the run's policy finds them."""
+        return await self._result(self.worker.call(partial(self._retrieve, source, group, count)))
+
+    def _retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
+        retriever = self._retriever
+        (found,) = retriever.find_several([source], group, count)
+        return [
+            {
+                "id": retriever.name(one.number),
+                "text": self.writer.exemplar_text(one.number),
+                "similarity": one.similarity,
+            }
+            for one in dict.fromkeys(found)
+            if one.number is not None
+        ]
+
+    async def accept(self, text: Accepted) -> str:
+        """Make a text an exemplar; its id, once it is on disk."""
+        return await self._result(self.worker.call(lambda: self._retriever.accept(text)), finish=True)
+
+    async def delete(self, name: str) -> None:
+        if not await self._result(self.worker.call(lambda: self._retriever.delete(name)), finish=True):
+            raise _not_found(name)
+
+    async def show(self, name: str) -> dict[str, Any]:
+        """One exemplar."""
+        return await self._result(self.worker.call(partial(self._show, name)))
+
+    def _show(self, name: str) -> dict[str, Any]:
+        retriever = self._retriever
+        number = retriever.find_number(name)
+        if number is None:
+            raise _not_found(name)
+        return {"id": name, "text": self.writer.exemplar_text(number), "group": retriever.group_of(number)}
+
+    def describe(self) -> dict[str, Any]:
+        """What runs here."""
+        run, model = self.writer.run, self.writer.model
+        config, created = run.config, run.created_on
+        return {
+            "exadec": version("exadec"),
+            "variant": config.model.variant,
+            "created": None if created is None else str(created),
+            "vocabulary": len(run.vocabulary),
+            "parameters": sum(one.numel() for one in model.parameters()),
+            "device": str(next(model.parameters()).device),
+            "beam_size": config.search.beam_size,
+            "batch_size": config.search.batch_size,
+            "max_source": config.corpus.max_source,
+            "max_target": config.corpus.max_target,
+            "reads_exemplars": config.model.reads_exemplars,
+            "adapts": config.model.adaptive,
+            "copies": config.model.copy != "none",
+            "told_groups": config.corpus.group_in_source,
+            "groups": [] if self._exemplars is None else self._exemplars.corpus.group_names,
+            "exemplars": self.exemplar_count(),
+            "policy": config.exemplars.policy,
+            "guidance": config.search.guidance,
+        }
+
+    def exemplar_count(self) -> int | None:
+        """How many exemplars can be found; None if none can be retrieved."""
+        return None if self._exemplars is None else len(self._exemplars)
+
+    @cached_property
+    def examples(self) -> list[dict[str, Any]]:
+        """A few sources that the model was not trained on, if the corpus is there."""
+        try:
+            records = list(islice(open_corpus(self.writer.run).records("test"), _EXAMPLES))
+        except InputError:
+            return []
+        return [{"source": record.source, "group": record.group} for record in records]
+
+    @property
+    def _retriever(self) -> GrowingRetriever:
+        if self._exemplars is None:
+            raise RequestError("this model was opened without its exemplars, so none can be retrieved or accepted.")
+        return self._exemplars
+
+    def _check(self, task: Task) -> None:
+        """Refuse what would be an error for all requests of a batch."""
+        run, request = self.writer.run, task.request
+        if task.n_best > run.config.search.beam_size:
+            raise RequestError(f"'k' is {task.n_best}, but the beam of this model has {run.config.search.beam_size}.")
+        if task.guidance and not run.config.model.reads_exemplars:
+            raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out the guidance.")
+        if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
+            raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
+        if request.exemplar is None and run.config.model.reads_exemplars:
+            _ = self._retriever
+
+    async def _result(self, future: "Future[One]", finish: bool = False) -> One:
+        """The result of a job. One that has begun is waited for if it must `finish`: then it is known what holds."""
+        waiting = asyncio.wrap_future(future)
+        try:
+            done, _ = await asyncio.wait([waiting], timeout=self._seconds)
+            if not done and (future.cancel() or not finish):
+                raise self._time_is_up()
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    def _time_is_up(self) -> RefusedError:
+        message = f"this took longer than {self._seconds:g} seconds; ask again later."
+        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, {"Retry-After": "1"})
+
+
+def _text(result: Generation | RequestError) -> Generation:
+    if isinstance(result, RequestError):
+        raise result
+    return result
+
+
+def _not_found(name: str) -> RefusedError:
+    return RefusedError(HTTPStatus.NOT_FOUND, f"there is no exemplar {name}; it may have been deleted.")

@@ -1,0 +1,94 @@
+"""What a client is told when something cannot be done.
+
+In: an error. Out: a `RefusedError`: a status and one clear line.
+"""
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from exadec.errors import InputError, RequestError, explain_lack_of_memory
+from exadec.server.worker import BusyError, ClosedError
+
+logger = logging.getLogger(__name__)
+
+_LONGEST = 400
+"""Characters of a message: it may quote a client's text."""
+_MOST = 3
+"""Faults of a body that are named at a time."""
+_TABLE = (
+    "must be an object with attributes and their values, a list of [attribute, value] pairs, or a list of [subject, "
+    "property, object] triples: not empty, not nested, and with text or numbers as values, without control characters"
+)
+
+
+class RefusedError(Exception):
+    """An answer other than what was asked for."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, dict(headers or {})
+
+    def to_json(self) -> dict[str, Any]:
+        return {"error": self.message}
+
+
+def refuse(error: BaseException, where: str) -> RefusedError:
+    """The refusal for an error. What is the server's own fault is logged, in one line."""
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, RequestError):
+        return RefusedError(HTTPStatus.CONFLICT, _shorten(str(error), _LONGEST))
+    if isinstance(error, BusyError):
+        return RefusedError(HTTPStatus.TOO_MANY_REQUESTS, str(error), {"Retry-After": str(error.seconds)})
+    if isinstance(error, ClosedError):
+        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), {"Retry-After": "5"})
+    if isinstance(error, InputError):  # a file that is damaged or gone, a full disk
+        logger.error("%s: %s", where, error)
+        return RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "the server cannot do this now; its log says why.")
+    if explain_lack_of_memory(error) is not None:
+        logger.error("%s: there is not enough memory; try a smaller search.batch_size.", where)
+        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the server lacks memory for this; try a shorter text.")
+    # The message of an unexpected error may hold a client's text.
+    places = traceback.extract_tb(error.__traceback__)[-1:]
+    place = ", ".join(f"{Path(place.filename).name}:{place.lineno}" for place in places)
+    logger.error("%s: %s at %s.", where, type(error).__name__, place)
+    return RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says where.")
+
+
+def describe_faults(faults: Sequence[Mapping[str, Any]]) -> str:
+    """One line about what is wrong with a body."""
+    lines = list(dict.fromkeys(map(_describe, faults)))
+    more = f"; and {len(lines) - _MOST} more" if len(lines) > _MOST else ""
+    return "; ".join(lines[:_MOST]) + more + "."
+
+
+def _describe(fault: Mapping[str, Any]) -> str:
+    kind, place = fault["type"], [str(part) for part in fault["loc"]]
+    if kind == "json_invalid":
+        return f"the body is not JSON (character {place[-1]})"
+    where = place[1:]
+    if place[:1] == ["body"]:
+        where = place[2:]  # after `body` comes whether it was read as a source or as a table
+    if not where:
+        return "the body must be a JSON object"
+    if where[0] == "table" and kind not in ("missing", "extra_forbidden"):
+        return f"'table' {_TABLE}"
+    name = _shorten(".".join(part for part in where if not part.startswith(("constrained-", "function-"))))
+    if kind == "missing":
+        return f"{name!r} is missing" + (", or 'table'" if name == "source" else "")
+    if kind == "extra_forbidden":
+        return f"{name!r} is not known here; leave it out"
+    if kind in ("string_pattern_mismatch", "string_too_short", "string_unicode") and place[0] == "body":
+        return f"{name!r} must be text that is not empty or blank, without control characters"
+    message = str(fault["msg"])
+    return f"{name!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _shorten(name: str, limit: int = 60) -> str:
+    """What a client made up may be very long, and no text at all."""
+    name = name.encode(errors="backslashreplace").decode()
+    return name if len(name) <= limit else name[: limit - 3] + "..."

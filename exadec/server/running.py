@@ -1,0 +1,94 @@
+"""Starting the server, and stopping it.
+
+In: a run, an address and limits. Out: nothing, when it is told to stop; what it began is finished first.
+"""
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+import uvicorn
+
+from exadec.api import Writer
+from exadec.errors import InputError
+from exadec.exemplars.growing import GrowingRetriever
+from exadec.server.app import create_app
+from exadec.server.desk import Desk
+from exadec.server.door import Limits
+from exadec.server.metrics import Metrics
+from exadec.server.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+
+def serve(
+    open_run: Callable[[], tuple[Writer, GrowingRetriever | None]],
+    host: str,
+    port: int,
+    token: str | None,
+    limits: Limits,
+    announce: Callable[[str], None],
+) -> None:
+    """Answer requests until a signal ends it. `announce` gets the address once requests are accepted."""
+    if token is None and not _is_local(host):
+        logger.warning("anybody who can reach %s can use this server; set a token with `token=TEXT`.", host)
+    with _bind(host, port) as bound:
+        address = bound.getsockname()
+        writer, growing = open_run()
+        metrics = Metrics()
+        worker = Worker(writer, limits.waiting, metrics.count_batch)
+        desk = Desk(writer, growing, worker, limits.seconds)
+        metrics.watch("waiting", "Requests that wait.", lambda: len(worker))
+        metrics.watch("exemplars", "Exemplars that can be found.", lambda: desk.exemplar_count() or 0)
+        config = uvicorn.Config(
+            create_app(desk, limits, token, metrics),
+            log_config=None,
+            access_log=False,
+            ws="none",
+            lifespan="on",
+            server_header=False,
+        )
+        shown = f"[{address[0]}]" if bound.family == socket.AF_INET6 else address[0]
+        server = _Server(config, lambda: announce(f"http://{shown}:{address[1]}"))
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped in order
+            server.run([bound])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]):
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """The socket, before a model is loaded for it; requests wait in it until the server is ready."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, OverflowError):
+        raise InputError(f"{host}:{port}: there is no such address here.") from None
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise InputError(f"{host}:{port}: {error.strerror}; choose another `port=NUMBER`.") from None
+    return bound
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,224 @@
+"""What comes in over HTTP and what goes out, as the OpenAPI page shows it.
+
+In: bodies in JSON. Out: `Request`s and the other arguments of a `Writer`; the shapes of answers.
+
+`to_request` is the only place where a body becomes a `Request`, and `Generation.to_json` the only one where a text
+becomes an answer.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+
+from exadec.corpus.record import linearize
+from exadec.request import Request
+
+_PLAIN = r"[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]"
+"""Any character but a control character; tab and line ends are allowed."""
+PlainText = Annotated[str, StringConstraints(pattern=f"^{_PLAIN}*$")]
+Text = Annotated[str, StringConstraints(min_length=1, pattern=rf"^{_PLAIN}*[^\s\x00-\x1F\x7F]{_PLAIN}*$")]
+"""Text that is not empty or blank."""
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Cell = PlainText | int | Number
+Entries = Annotated[list[tuple[PlainText, Cell]], Field(min_length=1)]
+Triples = Annotated[list[tuple[PlainText, PlainText, Cell]], Field(min_length=1)]
+Table = Annotated[dict[PlainText, Cell], Field(min_length=1)] | Entries | Triples
+Group = Annotated[Text | None, Field(description="Search only the exemplars of this group: an outlet, an author.")]
+ExemplarId = Annotated[str, StringConstraints(pattern=r"^(train|own)-(0|[1-9][0-9]{0,17})$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Source(_Body):
+    source: Annotated[Text, Field(description="What to say.", examples=["A flood reached Porto on Monday."])]
+
+    @property
+    def said(self) -> str:
+        return self.source
+
+
+class _Table(_Body):
+    table: Annotated[
+        Table,
+        Field(
+            description="What to say, as attributes with their values, or a list of pairs, or of triples.",
+            examples=[{"name": "The Oak", "food": "Thai"}],
+        ),
+    ]
+
+    @property
+    def said(self) -> str:
+        entries = self.table.items() if isinstance(self.table, dict) else self.table
+        return linearize(tuple(map(str, entry)) for entry in entries)
+
+
+def _which(body: Any) -> str:
+    """Whether a body is read as one with a table; everything else is judged as one with a source."""
+    has_table = "table" in body if isinstance(body, dict) else isinstance(body, _Table)
+    return "table" if has_table else "source"
+
+
+class Options(_Body):
+    """Settings of the search, for this request alone."""
+
+    guidance: Annotated[
+        float | None,
+        Field(ge=0, le=1000, allow_inf_nan=False, description="How strictly to follow the exemplar; 0 is not at all."),
+    ] = None
+
+
+class _Write(_Body):
+    exemplar: Annotated[
+        Text | None, Field(description="Write in the manner of this text. Without it, one is retrieved.")
+    ] = None
+    group: Group = None
+    k: Annotated[int, Field(ge=1, le=100, description="How many texts, the best first; at most the beam size.")] = 1
+    options: Options = Options()
+    coefficients: Annotated[bool, Field(description="Answer with the coefficients λ of the exemplar.")] = False
+    pieces: Annotated[bool, Field(description="Answer with the pieces of the text, and those it could copy.")] = False
+    explain: Annotated[bool, Field(description="Answer with attention and copy gate, and with the pieces.")] = False
+    stream: Annotated[bool, Field(description="Answer with server-sent events as the text is written.")] = False
+
+
+class WriteSource(_Write, _Source):
+    """Write a text from a source."""
+
+
+class WriteTable(_Write, _Table):
+    """Write a text from a table."""
+
+
+class _Retrieve(_Body):
+    group: Group = None
+    k: Annotated[int, Field(ge=1, le=100, description="How many exemplars at most, the nearest first.")] = 1
+
+
+class RetrieveSource(_Retrieve, _Source):
+    """Find exemplars for a source."""
+
+
+class RetrieveTable(_Retrieve, _Table):
+    """Find exemplars for a table."""
+
+
+class _Accept(_Body):
+    target: Annotated[Text, Field(description="The text that was accepted: how it was said.")]
+    group: Annotated[Text | None, Field(description="Whose voice this is.")] = None
+
+
+class AcceptSource(_Accept, _Source):
+    """Accept a text that was written from a source."""
+
+
+class AcceptTable(_Accept, _Table):
+    """Accept a text that was written from a table."""
+
+
+def _either(source: type[_Body], table: type[_Body]) -> Any:
+    """A body with a source or a table, never both: errors are those of the one that was meant."""
+    return Annotated[Annotated[source, Tag("source")] | Annotated[table, Tag("table")], Discriminator(_which)]
+
+
+def to_request(body: WriteSource | WriteTable) -> Request:
+    """What the body asks to be written."""
+    return Request(body.said, body.exemplar, body.group)
+
+
+class Exemplar(BaseModel):
+    id: str | None
+    """None for one that was given with the request."""
+    text: str
+    similarity: float | None
+    """Cosine between the two sources; None for one that was given."""
+
+
+class Alternative(BaseModel):
+    text: str
+    score: float
+
+
+class Written(BaseModel):
+    """One text; `Generation` says what the fields mean."""
+
+    text: str
+    score: float
+    exemplar: Exemplar | None
+    exemplars: list[str]
+    similarity: float | None
+    alternatives: list[Alternative]
+    truncated: int
+    exemplar_truncated: int
+    coefficients: Annotated[
+        list[float] | list[list[float]] | None, Field(description="On request. One list, or one for each gate.")
+    ] = None
+    pieces: Annotated[list[str], Field(description="On request.")] = []
+    memory: Annotated[list[str], Field(description="On request: the pieces that could be copied.")] = []
+    attention: Annotated[
+        list[list[float]] | None, Field(description="On request: for each piece, a weight for each of the memory.")
+    ] = None
+    copy_gate: Annotated[
+        list[float] | None, Field(description="On request: probability that each piece was copied.")
+    ] = None
+
+
+class Retrieved(BaseModel):
+    exemplars: list[Exemplar]
+
+
+class AcceptedId(BaseModel):
+    id: str
+
+
+class KeptExemplar(BaseModel):
+    id: str
+    text: str
+    group: str | None
+
+
+class Example(BaseModel):
+    source: str
+    group: str | None
+
+
+class Examples(BaseModel):
+    examples: list[Example]
+
+
+class Model(BaseModel):
+    """What runs here."""
+
+    exadec: Annotated[str, Field(description="The version of exadec.")]
+    variant: str
+    created: Annotated[str | None, Field(description="The day on which training began.")]
+    vocabulary: int
+    parameters: int
+    device: str
+    beam_size: int
+    batch_size: int
+    max_source: int
+    max_target: int
+    reads_exemplars: bool
+    adapts: bool
+    copies: bool
+    told_groups: Annotated[bool, Field(description="Whether the model itself reads the group.")]
+    groups: Annotated[list[str], Field(description="Of the training records.")]
+    exemplars: Annotated[int | None, Field(description="How many can be found; null if none can be retrieved.")]
+    policy: str
+    guidance: float
+
+
+class Health(BaseModel):
+    status: str
+
+
+class Problem(BaseModel):
+    """What went wrong, in one line."""
+
+    error: str
+
+
+WriteBody = _either(WriteSource, WriteTable)
+RetrieveBody = _either(RetrieveSource, RetrieveTable)
+AcceptBody = _either(AcceptSource, AcceptTable)

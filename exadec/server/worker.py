@@ -1,0 +1,174 @@
+"""The one thread that uses the model: requests that wait together are written together.
+
+In: `Task`s and calls, from any thread. Out: a `Future` for each.
+"""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from exadec.api import Writer
+from exadec.errors import RequestError
+from exadec.generation import Generation
+from exadec.request import Request
+
+One = TypeVar("One")
+
+
+class BusyError(Exception):
+    """The queue is full."""
+
+    def __init__(self, seconds: int):
+        super().__init__("too many requests are waiting; ask again later.")
+        self.seconds = seconds
+        """When to ask again"""
+
+
+class ClosedError(Exception):
+    """The server is stopping."""
+
+
+Observe = Callable[[str, dict[str, Any]], None]
+"""Called in the worker's thread with the name and the data of an event."""
+
+
+def _ignore(name: str, data: dict[str, Any]) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Task:
+    """One text to write."""
+
+    request: Request
+    n_best: int = 1
+    guidance: float | None = None
+    explain: bool = False
+    observe: Observe = _ignore
+    """Hears `started`. What is written piece by piece can be told here, too."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A task to write, or something to call."""
+
+    what: Task | Callable[[], Any]
+    future: Future[Any] = field(default_factory=Future)
+
+    @property
+    def kind(self) -> object:
+        """Jobs of the same kind are done together; a call is alone."""
+        return (self.what.n_best, self.what.guidance) if isinstance(self.what, Task) else self
+
+
+class Worker:
+    """Owns a `Writer`. Since everything that touches exemplars runs in its thread, too, what is deleted when a batch
+    begins is not in it.
+    """
+
+    def __init__(
+        self, writer: Writer, limit: int, observe_batch: Callable[[int, float], None] = lambda size, took: None
+    ):
+        """At most `limit` jobs wait. `observe_batch` is called with the size of each batch and its seconds."""
+        self.writer, self.limit, self._observe_batch = writer, limit, observe_batch
+        self._most = writer.run.config.search.batch_size
+        self._waiting: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._seconds = 0.1  # of a batch, smoothed
+        self._thread = threading.Thread(target=self._work, name="exadec-writer", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        """How many jobs wait."""
+        return len(self._waiting)
+
+    def write(self, task: Task) -> "Future[Generation | RequestError]":
+        """The text of a task, or why there is none."""
+        return self._submit(_Job(task))
+
+    def call(self, what: Callable[[], One]) -> "Future[One]":
+        """The result of a function, called in the worker's thread."""
+        return self._submit(_Job(what))
+
+    def close(self) -> None:
+        """Finish what waits, and stop."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _submit(self, job: _Job) -> Future[Any]:
+        with self._changed:
+            if self._closed:
+                raise ClosedError("the server is stopping.")
+            if len(self._waiting) >= self.limit:
+                raise BusyError(max(1, math.ceil(self._seconds * (1 + len(self._waiting) / self._most))))
+            self._waiting.append(job)
+            self._changed.notify()
+        return job.future
+
+    def _work(self) -> None:
+        while jobs := self._take():
+            # A future that was cancelled, because its time was up, is not begun.
+            jobs = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+            begun = time.monotonic()
+            tasks = [(job.what, job.future) for job in jobs if isinstance(job.what, Task)]
+            if tasks:
+                self._write(tasks)
+                took = time.monotonic() - begun
+                self._seconds += 0.2 * (took - self._seconds)
+                self._observe_batch(len(tasks), took)
+            for job in jobs:
+                if not isinstance(job.what, Task):
+                    _settle(job.future, job.what)
+
+    def _take(self) -> list[_Job]:
+        """The job that has waited longest and others that can be done with it; none when everything is done."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if not self._waiting:
+                return []
+            kind = self._waiting[0].kind
+            taken: list[_Job] = []
+            left: deque[_Job] = deque()
+            for job in self._waiting:
+                (taken if job.kind == kind and len(taken) < self._most else left).append(job)
+            self._waiting = left
+            return taken
+
+    def _write(self, tasks: list[tuple[Task, "Future[Any]"]]) -> None:
+        first, _ = tasks[0]
+        try:
+            for task, _ in tasks:
+                task.observe("started", {"together": len(tasks)})
+            results = self.writer.answer([task.request for task, _ in tasks], first.n_best, first.guidance)
+        except Exception as error:
+            if len(tasks) > 1:  # it may be the fault of one of them, or of their number
+                for one in tasks:
+                    self._write([one])
+                return
+            tasks[0][1].set_exception(error)
+            return
+        for (task, future), result in zip(tasks, results, strict=True):
+            _settle(future, partial(_explained, task, result))
+
+
+def _explained(task: Task, result: Generation | RequestError) -> Generation | RequestError:
+    """The result, with its explanation computed here if it is wanted."""
+    if task.explain and isinstance(result, Generation):
+        _ = result.attention
+    return result
+
+
+def _settle(future: Future[Any], what: Callable[[], Any]) -> None:
+    try:
+        future.set_result(what())
+    except Exception as error:
+        future.set_exception(error)
