@@ -21,6 +21,7 @@ from exadec.corpus.segment import find_other_case
 from exadec.corpus.vocabulary import PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retrieve import open_trained_exemplars
+from exadec.generation import Generation
 from exadec.inputs import Inputs
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
