@@ -17,7 +17,8 @@ from exadec.textmetrics.truth import content_stems
 _STRETCH = re.compile(r"[^\s—…|/]+")
 _MOST_ATTENDED = 4
 _LEAST_ATTENTION = 0.01
-_AROUND = "\"'`´“”„‘’«»()[]{}<>,;:!?-–*_"  # noqa: RUF001
+_ABBREVIATION = re.compile(r"(?:[A-Za-z]\.){2,}")
+_AROUND = ".\"'`´“”„‘’«»()[]{}<>,;:!?-–*_"  # noqa: RUF001
 
 
 def describe_words(generation: Generation, request: Request, segmenter: Segmenter) -> list[dict[str, Any]]:
@@ -50,12 +51,13 @@ def find_words(text: str) -> list[tuple[int, int]]:
     """The place of each word, without the marks around it."""
     found = []
     for stretch in _STRETCH.finditer(text):
-        written = stretch.group()
-        start = stretch.start() + len(written) - len(written.lstrip(_AROUND + "."))
-        word = written.strip(_AROUND)
-        word = word.lstrip(".") if word.count(".") > 1 else word.strip(_AROUND + ".")  # `U.S.` keeps its full stop
+        word = stretch.group().strip(_AROUND)
+        start = stretch.start() + stretch.group().index(word)
+        end = start + len(word)
+        if _ABBREVIATION.fullmatch(text[start : end + 1]):
+            end += 1  # `U.S.` keeps its full stop
         if any(map(str.isalnum, word)):
-            found.append((start, start + len(word)))
+            found.append((start, end))
     return found
 
 

@@ -91,9 +91,10 @@ function askForToken() {
 // --- Small things --------------------------------------------------------------------------------------------------
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const named = (label) => label.replaceAll("_", " ");
 const percent = (share) => `${Math.round(100 * share)} %`;
 
-function make(tag, { text, title, ...attributes } = {}, ...children) {
+function make(tag, { text, ...attributes } = {}, ...children) {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name === "kind" ? "class" : name, value);
@@ -329,7 +330,9 @@ function build(card) {
   if (simple) buildExemplar(card, element, part("exemplar-text"));
   if (card.kind === "between") buildBetween(card, part);
   if (card.kind === "style") buildStyle(card, part("parts"));
-  part("written").onkeydown = (event) => walk(event);
+  part("written").onkeydown = walk;
+  part("written").onpointerleave = () => { if (!part("written").contains(document.activeElement)) showTally(card); };
+  part("written").onfocusout = () => showTally(card);
   showOrigin(card, element);
   return element;
 }
@@ -373,7 +376,7 @@ function showOrigin(card, element) {
   const names = {
     retrieved: `Retrieved · similarity ${card.similarity?.toFixed(2) ?? "unknown"}`,
     own: card.text?.trim() ? "Your own" : "Empty",
-    map: card.label ? `From the map · ${card.label}` : "From the map",
+    map: card.label ? `From the map · ${named(card.label)}` : "From the map",
     between: "Between two",
     style: `House style · ${card.style}`,
     plain: "Without exemplar",
@@ -454,23 +457,27 @@ function showAnswer(card, answer) {
   const focused = element.querySelector(".written :focus");
   part("written").replaceChildren(...(answer ? wordsOf(card, answer) : []));
   if (focused) part("written").querySelector("[tabindex='0']")?.focus();
-  part("detail").replaceChildren();
-  if (!answer) {
-    part("tally").textContent = "";
-    return;
-  }
-  const count = (test) => answer.words.filter(test).length;
-  const leaks = count((word) => word.origin === "exemplar");
-  const faults = count((word) => word.fact === "unlicensed");
-  const notes = [];
-  if (leaks) notes.push(`${leaks} from the exemplar only`);
-  if (faults) notes.push(`${faults} without licence`);
-  if (answer.truncated) notes.push("source cut");
-  if (answer.exemplar_truncated) notes.push("exemplar cut");
-  part("tally").textContent = notes.join(" · ");
+  showTally(card);
+  if (!answer) return;
   showAccepted(card);
   if (changed) say(`Text ${state.cards.indexOf(card) + 1}: ${answer.text || "empty"}.`);
   if (card.kind === "between" && card === between()) showTip(answer.text);
+}
+
+/** What stands below a text while no word of it is looked at. */
+function showTally(card) {
+  const { answer } = card;
+  const count = (test) => answer.words.filter(test).length;
+  const notes = [];
+  if (answer) {
+    const leaks = count((word) => word.origin === "exemplar");
+    const faults = count((word) => word.fact === "unlicensed");
+    if (leaks) notes.push(`${leaks} ${leaks === 1 ? "word" : "words"} from the exemplar only`);
+    if (faults) notes.push(`${faults} ${faults === 1 ? "word" : "words"} of facts without licence`);
+    if (answer.truncated) notes.push("the end of the source was not read");
+    if (answer.exemplar_truncated) notes.push("the end of the exemplar was not read");
+  }
+  card.element.querySelector(".detail").replaceChildren(make("p", { text: notes.join(" · ") }));
 }
 
 const MEANINGS = { source: "from the source", exemplar: "from the exemplar only", unlicensed: "fact without licence" };
@@ -484,7 +491,7 @@ function wordsOf(card, answer) {
     const detail = card.element.querySelector(".detail");
     const shown = make("span", { kind: `word ${kind}`, role: "button", tabindex: number ? -1 : 0, text: word.text });
     shown.setAttribute("aria-describedby", detail.id);
-    if (MEANINGS[kind]) shown.append(make("span", { kind: "unseen", text: `, ${MEANINGS[kind]}` }));
+    if (MEANINGS[kind]) shown.setAttribute("aria-label", `${word.text}, ${MEANINGS[kind]}`);
     const show = () => showDetail(detail, word, kind);
     shown.onfocus = show;
     shown.onpointerenter = show;
@@ -640,7 +647,7 @@ function showLegend() {
   $("map-legend").replaceChildren(...labels.map((label) => {
     const button = make("button", { type: "button", kind: "quiet", "aria-pressed": !state.hidden.includes(label) });
     const icon = draw("svg", { viewBox: "-5 -5 10 10", "aria-hidden": "true" }, shapeOf(label));
-    button.append(icon, label || `other ${map.meaning}s`);
+    button.append(icon, named(label) || `other ${map.meaning}s`);
     button.onclick = () => {
       state.hidden = state.hidden.includes(label) ? state.hidden.filter((one) => one !== label) : [...state.hidden, label];
       button.setAttribute("aria-pressed", !state.hidden.includes(label));
@@ -769,7 +776,8 @@ function hover(event) {
   const point = nearest(event);
   $("map").classList.toggle("over", Boolean(point));
   const card = between();
-  showTip(point ? `${point.label ?? point.group ?? ""}${point.label || point.group ? ": " : ""}${point.text}` : card?.answer?.text ?? "");
+  const whose = named(point?.label ?? point?.group ?? "");
+  showTip(point ? `${whose}${whose && ": "}${point.text}` : card?.answer?.text ?? "");
 }
 
 function shareAt(event, card) {
@@ -813,7 +821,7 @@ function chooseEnd(side, point) {
   state.ends[side] = point.text;
   keep();
   const [a, b] = state.ends;
-  for (const [number, row] of [...$("found").children].entries()) {
+  for (const row of $("found").children) {
     const text = row.querySelector(".use").textContent;
     [...row.querySelectorAll(".quiet")].forEach((button, one) => button.setAttribute("aria-pressed", state.ends[one] === text));
   }
