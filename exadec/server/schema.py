@@ -9,7 +9,7 @@ becomes an answer.
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
 
 from exadec.corpus.record import linearize
 from exadec.request import Request
@@ -22,8 +22,11 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=rf"^{_PLAIN}*[^\s\
 """Text that is not empty or blank."""
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Cell = PlainText | int | Number
-Entries = Annotated[list[tuple[PlainText, Cell]], Field(min_length=1)]
-Triples = Annotated[list[tuple[PlainText, PlainText, Cell]], Field(min_length=1)]
+# JSON has no tuples, so a strict tuple would refuse every list.
+Pair = Annotated[tuple[PlainText, Cell], Strict(False)]
+Triple = Annotated[tuple[PlainText, PlainText, Cell], Strict(False)]
+Entries = Annotated[list[Pair], Field(min_length=1)]
+Triples = Annotated[list[Triple], Field(min_length=1)]
 Table = Annotated[dict[PlainText, Cell], Field(min_length=1)] | Entries | Triples
 Group = Annotated[Text | None, Field(description="Search only the exemplars of this group: an outlet, an author.")]
 ExemplarId = Annotated[str, StringConstraints(pattern=r"^(train|own)-(0|[1-9][0-9]{0,17})$")]

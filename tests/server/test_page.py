@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from exadec.training.trainer import train
 from support.browser import DESK, PHONE, open_browser
@@ -23,12 +24,13 @@ LOUD_TEXT, CALM_TEXT = "up n4 k5", "down k5 n4"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Of a model that has learnt to follow its exemplar; with two groups, `loud` and `calm`."""
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("page")
     records = toy_records(300, seed=0)
     for record in records:
         record["group"] = "loud" if str(record["target"]).startswith("up") else "calm"
     write_splits(folder, records)
-    run = train(variant_config(folder, "adadec"), folder / "run").folder
+    run = train(variant_config(folder, "adadec", epochs=12, evaluation_size=10), folder / "run").folder
     with serving(run) as server:
         yield server
 
@@ -71,10 +73,10 @@ def expect(locator: Any) -> Any:
 def ready(page: Any, source: str = SOURCE) -> Any:
     """With our source, three retrieved exemplars and their texts, an empty card, and the map."""
     page.locator("#map .points path").first.wait_for()
-    page.get_by_label("Source").fill(source)
+    page.get_by_label("Source", exact=True).fill(source)
     expect(page.locator(".card")).to_have_count(4)
     for number in range(3):
-        expect(text_of(page, number)).to_have_text(re.compile("n4"))
+        expect(text_of(page, number)).to_have_text(re.compile("k5"))
     return page
 
 
@@ -139,7 +141,7 @@ def test_a_drag_between_two_points_moves_the_wording(open_page: Any, server: Ser
     page.mouse.move(bx, by)
     page.mouse.up()
     card = page.locator(".card", has_text="Between two")
-    expect(card.locator(".written")).to_have_text(re.compile("n4"))
+    expect(card.locator(".written")).to_have_text(re.compile("k5"))
     # The card came in above the map, so that the map may have moved.
     for share, text in ((0.0, LOUD_TEXT), (1.0, CALM_TEXT)):
         page.locator("#map").scroll_into_view_if_needed()
@@ -161,7 +163,7 @@ def test_a_drag_between_two_points_moves_the_wording(open_page: Any, server: Ser
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, server: Server, width: int) -> None:
-    page = ready(open_page(width), f"accepted house{width} n4 k5")
+    page = ready(open_page(width), " ".join([f"house{width}"] * 3 + ["n4", "k5"]))
     page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
     expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
     with page.expect_response("**/v1/exemplars") as answer:
@@ -185,9 +187,9 @@ def test_a_permalink_restores_everything(open_page: Any, server: Server, width: 
     for name, point in (("from", loud), ("to", calm)):
         page.get_by_label("Find an exemplar").fill(point["text"])
         page.get_by_label(f"Write {name} “{point['text']}”").first.click()
-    page.get_by_label("Share of the second exemplar").fill("0.25")
+    page.locator(".share:visible").fill("0.25")
     page.locator(".card").nth(1).get_by_role("checkbox").check()
-    page.get_by_role("radio", name="Table").check(force=True)
+    page.get_by_text("Table", exact=True).click()
     page.get_by_label("Attribute 1").fill("näme|")
     page.get_by_label("Value 1").fill("n4 k5")
     page.get_by_label("Retrieve from").fill("loud")
@@ -291,7 +293,7 @@ def test_the_map_can_be_used_by_keyboard(open_page: Any, server: Server) -> None
     page.keyboard.press("Enter")
     page.get_by_label("Find an exemplar").fill(calm)
     page.get_by_label(f"Write to “{calm}”").press("Enter")
-    share = page.get_by_label("Share of the second exemplar")
+    share = page.locator(".share:visible")
     share.focus()
     page.keyboard.press("Home")
     expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(LOUD_TEXT)
@@ -334,18 +336,21 @@ def test_export_gives_a_table_in_markdown(open_page: Any) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: Server) -> None:
-    def prepare(page: Any) -> None:
-        model = server.ask("/v1/model")[1]
-        assert model["takes_guidance"] is False
-        page.route("**/v1/model", lambda route: route.fulfill(json={**model, "takes_guidance": True}))
+def as_if_guided(server: Server) -> Any:
+    """Let the page believe that the model was trained for guidance."""
+    model = server.ask("/v1/model")[1]
+    assert model["takes_guidance"] is False
+    told = {**model, "takes_guidance": True}
+    return lambda page: page.route("**/v1/model", lambda route: route.fulfill(json=told))
 
-    page = ready(open_page(DESK, prepare=prepare))
+
+def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK, prepare=as_if_guided(server)))
     page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
     expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
     with page.expect_request(lambda one: '"guidance":1.5' in (one.post_data or "")):
-        page.get_by_label("Strength").fill("1.5")
-    expect(ready(open_page(DESK)).get_by_label("Strength")).to_be_hidden()
+        page.get_by_role("slider", name="Strength").fill("1.5")
+    expect(ready(open_page(DESK)).locator("#strength")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
@@ -403,14 +408,14 @@ def test_a_token_is_asked_for_once(open_page: Any) -> None:
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int, scheme: str) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")
-    page = ready(open_page(width, scheme=scheme))
+    page = ready(open_page(width, prepare=as_if_guided(server), scheme=scheme))
     page.get_by_label("Exemplar", exact=True).last.fill("up n1 k2 k9")
     page.get_by_label("Find an exemplar").fill("up")
     page.locator("#found li").first.wait_for()
     points = server.ask("/v1/map")[1]["points"]
     page.get_by_label(f"Write from “{points[0]['text']}”").or_(page.locator("#found .quiet").first).first.click()
     page.locator("#found li").nth(1).locator(".quiet").nth(1).click()
-    expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(re.compile("n4"))
+    expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(re.compile("k5"))
     page.locator(".word").first.hover()
     for opened in ("page", "dialog"):
         if opened == "dialog":

@@ -1,6 +1,7 @@
 """Where words come from, against the score Leak, and where they stand in the text."""
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_pieces_have_places_whatever_the_segmenter() -> None:
         assert len(places) == len(pieces)
         assert places[0][0] == 0
         assert places[-1][1] == len(text)
-        assert all(one[1] == other[0] for one, other in zip(places, places[1:], strict=False))
+        assert all(one[1] == other[0] for one, other in pairwise(places))
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])

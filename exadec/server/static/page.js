@@ -332,7 +332,7 @@ function build(card) {
   if (card.kind === "style") buildStyle(card, part("parts"));
   part("written").onkeydown = walk;
   part("written").onpointerleave = () => { if (!part("written").contains(document.activeElement)) showTally(card); };
-  part("written").onfocusout = () => showTally(card);
+  part("written").addEventListener("focusout", () => showTally(card));
   showOrigin(card, element);
   return element;
 }
@@ -434,7 +434,9 @@ async function write(card) {
     if (answers.size > 300) answers.delete(answers.keys().next().value);
     if (!asked.signal.aborted) showAnswer(card, answer);
   } catch (error) {
-    if (error.name !== "AbortError") showFault(card, error.message, true);
+    if (error.name === "AbortError") return;
+    showAnswer(card, null); // what is there was written for something else
+    showFault(card, error.message, true);
   }
 }
 
