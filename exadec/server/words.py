@@ -4,7 +4,7 @@ In: a `Generation` and its request. Out: its words with their places, as JSON.
 """
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -92,11 +92,11 @@ def _explain(generation: Generation, numbers: list[int], segmenter: Segmenter) -
     if generation.attention is None or generation.copy_gate is None or not numbers:
         return {"copied": None, "attended": []}
     weights = generation.attention[numbers].mean(0)  # (memory,)
-    total: Counter[str] = Counter()
+    total: dict[str, float] = defaultdict(float)
     for word, first, behind in _join_pieces(generation.memory, segmenter):
         total[word] += float(weights[first:behind].sum())
-    most = [(word, weight) for word, weight in total.most_common(_MOST_ATTENDED) if weight >= _LEAST_ATTENTION]
-    attended = [{"text": word, "weight": round(weight, 4)} for word, weight in most]
+    ranked = sorted(total.items(), key=lambda one: -one[1])[:_MOST_ATTENDED]
+    attended = [{"text": word, "weight": round(weight, 4)} for word, weight in ranked if weight >= _LEAST_ATTENTION]
     return {"copied": round(float(generation.copy_gate[numbers].mean()), 4), "attended": attended}
 
 
