@@ -1,13 +1,17 @@
 """`exadec style`, and `generate --style`, as a user meets them."""
 
 import json
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from exadec.api import load
+from exadec.cli import main
+from exadec.request import Request
 from exadec.styles import Mixture
-from support.command import SOURCE, assert_refused, exadec
+from support.command import SOURCE, exadec
 
 
 def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> None:
@@ -25,8 +29,6 @@ def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> 
     done = exadec("generate", run, "--style", "loud", "--records", "--json", stdin=records.encode())
     assert done.returncode == 0, done.stderr
     styled, given = map(json.loads, done.stdout.splitlines())
-    from exadec.request import Request
-
     assert styled["text"] == writer.write(Request(SOURCE, style="loud")).text
     assert styled["exemplar"] == "up n1 k1"
     assert given["exemplar"] == "down k1 n1"  # a record's own exemplar comes first
@@ -48,6 +50,20 @@ def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> 
         (["generate", "RUN", "--style", "loud", "--group", "a"], "leave out --exemplar and --group"),
     ],
 )
-def test_mistakes_get_one_line_and_status_two(run: Path, arguments: list[str], message: str) -> None:
-    given = [str(run) if one == "RUN" else one for one in arguments]
-    assert_refused(exadec(*given, stdin=SOURCE.encode()), message)
+def test_mistakes_get_one_line_and_status_two(
+    run: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["exadec", *(str(run) if one == "RUN" else one for one in arguments)])
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        main()
+    signal.signal(signal.SIGTERM, before)
+    shown = capsys.readouterr()
+    assert end.value.code == 2
+    assert message in shown.err
+    assert shown.out == ""
+    assert len(shown.err.strip().splitlines()) == 1
