@@ -22,6 +22,7 @@ ORDER = {
     "corpus": "raw data become records and token ids: nothing comes before it",
     "styles": "a house style is some exemplars under a name",
     "request": "what to write is said in the fields of a record",
+    "remote": "asks a server for what a model here would write",
     "textmetrics": "text is read and scored as it is; exemplars can be chosen by what it finds",
     "exemplars": "exemplars are found among the corpus's training records",
     "loading": "ids and exemplars become padded batches",
@@ -35,10 +36,10 @@ ORDER = {
     "inputs": "requests become what the model of a run reads",
     "api": "trains a run from Python, or opens one and writes new text",
     "views": "shows corpora, runs and what a Writer wrote",
-    # A server belongs here (`serving`): it answers with what `api` writes and `views` shows.
     # What sits in front of the user.
     "experiment": "trains what a plan names, side by side, and makes tables and figures of the results",
     "demo": "the whole flow once, with its progress",
+    "server": "answers requests over HTTP with what `api` writes",
     "cli": "the verbs; each calls one public function of the parts above",
 }
 """Part (a package or a module) -> why it stands where it does. Imports go to the same part or to an earlier one."""
@@ -54,7 +55,6 @@ TESTED_IN = {
     "exemplars/index_files": "exemplars/test_index.py",
     "exemplars/kernels": "exemplars/test_join.py",
     "exemplars/segments": "exemplars/test_index.py",
-    "generation": "test_api.py",
     "inputs": "test_api.py",
     "loading/resident_kernels": "loading/test_resident.py",
     "model/backends/streams": "test_cuda.py",
@@ -62,6 +62,11 @@ TESTED_IN = {
     "model/cells/elman": "model/test_adaptive.py",
     "model/cells/gru": "model/test_adaptive.py",
     "model/cells/lstm": "model/test_adaptive.py",
+    "server/desk": "server/test_app.py",
+    "server/door": "server/test_running.py",
+    "server/metrics": "server/test_app.py",
+    "server/refusals": "server/test_app.py",
+    "server/schema": "server/test_app.py",
     "strict_yaml": "test_config.py",
     "training/step": "test_cuda.py",
     "views/inspection_tables": "views/test_inspection.py",

@@ -60,6 +60,9 @@ def serve(
     Accepted exemplars (POST /v1/exemplars) can be retrieved at once, and are there again after a restart.
     """
     require_packages()
+    # On a CPU, oneDNN keeps code for up to 1,024 shapes of matrices. Each batch has new ones, so memory would grow for
+    # a long time. Without the cache it stays flat, at the same speed. Torch, loaded below, reads the variable.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     from exadec.server.desk import open_writer
     from exadec.server.door import Limits
     from exadec.server.running import serve as serve_run

@@ -21,7 +21,7 @@ from exadec.exemplars.journal import Accepted
 from exadec.generation import Generation
 from exadec.server import schema
 from exadec.server.desk import Desk, Event
-from exadec.server.door import App, Door, Limits
+from exadec.server.door import App, Door, Limits, route_of
 from exadec.server.metrics import Metrics
 from exadec.server.page import add_page
 from exadec.server.refusals import RefusedError, describe_faults, refuse
@@ -33,7 +33,6 @@ _DESCRIPTION = """Text from a source (*what to say*) in the manner of an exempla
 
 Every error is a JSON object with one line in `error`. Bodies with unknown keys are refused."""
 _EVENTS = {
-    "schema": {"type": "string"},
     "example": 'event: queued\ndata: {"before": 0}\n\nevent: started\ndata: {"together": 1}\n\n'
     'event: done\ndata: {"text": "..."}\n\n',
 }
@@ -74,7 +73,7 @@ def create_app(desk: Desk, limits: Limits, token: str | None, metrics: Metrics) 
     app = FastAPI(title="exadec", version=version("exadec"), description=_DESCRIPTION, lifespan=lifespan)
     secured = [] if token is None else [Security(HTTPBearer(auto_error=False))]
     for router in (_writing(desk), _exemplars(desk), _about(desk)):
-        app.include_router(router, prefix="/v1", dependencies=secured)
+        app.include_router(router, dependencies=secured)
     app.include_router(style_routes(desk, _problems(400, 404, *_QUEUED)), dependencies=secured)
     _add_operations(app, metrics, secured)
     add_page(app)
@@ -86,7 +85,7 @@ def _writing(desk: Desk) -> APIRouter:
     router, segmenter = APIRouter(tags=["writing"]), desk.writer.run.segmenter
 
     @router.post(
-        "/write",
+        "/v1/write",
         summary="Write a text",
         response_model=schema.Written,
         responses={
@@ -113,7 +112,7 @@ def _writing(desk: Desk) -> APIRouter:
         return JSONResponse(show(await desk.write(task)))
 
     @router.post(
-        "/retrieve",
+        "/v1/retrieve",
         summary="Find exemplars",
         response_model=schema.Retrieved,
         responses=_problems(400, *_QUEUED),
@@ -146,7 +145,7 @@ def _exemplars(desk: Desk) -> APIRouter:
     router = APIRouter(tags=["exemplars"])
 
     @router.post(
-        "/exemplars",
+        "/v1/exemplars",
         summary="Accept a text",
         status_code=201,
         response_model=schema.AcceptedId,
@@ -158,7 +157,7 @@ def _exemplars(desk: Desk) -> APIRouter:
         return JSONResponse({"id": name}, 201)
 
     @router.get(
-        "/exemplars/{id}",
+        "/v1/exemplars/{id}",
         summary="Show an exemplar",
         response_model=schema.KeptExemplar,
         responses=_problems(404, *_QUEUED),
@@ -168,7 +167,7 @@ def _exemplars(desk: Desk) -> APIRouter:
         return JSONResponse(await desk.show(id))
 
     @router.delete(
-        "/exemplars/{id}",
+        "/v1/exemplars/{id}",
         summary="Delete an exemplar",
         status_code=204,
         response_class=Response,
@@ -185,11 +184,11 @@ def _exemplars(desk: Desk) -> APIRouter:
 def _about(desk: Desk) -> APIRouter:
     router = APIRouter(tags=["about"])
 
-    @router.get("/model", summary="What runs here", response_model=schema.Model, responses=_problems(*_ALWAYS))
+    @router.get("/v1/model", summary="What runs here", response_model=schema.Model, responses=_problems(*_ALWAYS))
     async def model() -> Response:
         return JSONResponse(desk.describe())
 
-    @router.get("/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_ALWAYS))
+    @router.get("/v1/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_ALWAYS))
     def examples() -> Response:
         """A few sources of the test split, if the run's corpus is there; otherwise none."""
         return JSONResponse({"examples": desk.examples})
@@ -231,18 +230,21 @@ def _add_error_handlers(app: FastAPI) -> None:
         return answer(RefusedError(422, describe_faults(error.errors())))
 
     @app.exception_handler(HTTPException)
-    async def on_http_error(_: Request, error: HTTPException) -> Response:
+    async def on_http_error(request: Request, error: HTTPException) -> Response:
         says = {
             400: "the body cannot be read.",
             404: "there is nothing at this path; /docs lists what there is.",
             405: "this path takes another method; /docs lists what there is.",
         }
         message = says.get(error.status_code, str(error.detail))
-        return answer(RefusedError(error.status_code, message, error.headers))
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # the routes of one path are separate, and only the first has named its method
+            methods = app.openapi()["paths"].get(route_of(request.scope), {})
+            headers |= {"Allow": ", ".join(map(str.upper, methods))} if methods else {}
+        return answer(RefusedError(error.status_code, message, headers))
 
     async def on_error(request: Request, error: Exception) -> Response:
-        route = getattr(request.scope.get("route"), "path", "other")
-        return answer(refuse(error, f"{request.method} {route}"))
+        return answer(refuse(error, f"{request.method} {route_of(request.scope)}"))
 
     for kind in (RefusedError, InputError, BusyError, ClosedError, Exception):
         app.add_exception_handler(kind, on_error)

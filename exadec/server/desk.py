@@ -21,6 +21,7 @@ from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
 from exadec.exemplars.journal import Accepted, Journal
 from exadec.generation import Generation
+from exadec.request import Request
 from exadec.server.refusals import RefusedError
 from exadec.server.worker import Task, Worker
 from exadec.strict_yaml import Overrides
@@ -50,7 +51,10 @@ def open_writer(
     home = place.resolve()
     folder = exemplars or home.with_name(f"{home.name.removesuffix('.exadec')}.exemplars")
     growing = GrowingRetriever(trained, Journal(folder, writer.run.facts["corpus"]))
-    return Writer(writer.run, writer.model, growing), growing
+    writer = Writer(writer.run, writer.model, growing)
+    for count in (1, 2):  # what is loaded or compiled at first use is there before the first request
+        writer.answer([Request("nothing in particular")] * count)
+    return writer, growing
 
 
 class Desk:

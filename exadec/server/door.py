@@ -68,12 +68,12 @@ class Door:
             return
         except Exception as error:
             if not status:  # otherwise the application has answered and logged it
-                refusal = refuse(error, f"{scope['method']} {_route(scope)}")
+                refusal = refuse(error, f"{scope['method']} {route_of(scope)}")
                 answer = JSONResponse(refusal.to_json(), refusal.status, refusal.headers)
                 await answer(scope, receive, noting)
         finally:
             if status:
-                self._metrics.count_request(_route(scope), status, time.monotonic() - begun)
+                self._metrics.count_request(route_of(scope), status, time.monotonic() - begun)
 
     async def _read(self, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
         """The whole body; it is small."""
@@ -130,6 +130,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-def _route(scope: MutableMapping[str, Any]) -> str:
+def route_of(scope: MutableMapping[str, Any]) -> str:
     """The route's own path, such as /v1/exemplars/{id}: paths that clients make up are one."""
     return getattr(scope.get("route"), "path", "other")

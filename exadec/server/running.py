@@ -32,10 +32,10 @@ def serve(
     announce: Callable[[str], None],
 ) -> None:
     """Answer requests until a signal ends it. `announce` gets the address once requests are accepted."""
-    if token is None and not _is_local(host):
-        logger.warning("anybody who can reach %s can use this server; set a token with `token=TEXT`.", host)
     with _bind(host, port) as bound:
         address = bound.getsockname()
+        if token is None and not _is_local(host):
+            logger.warning("anybody who can reach %s can use this server; set a token.", host)
         writer, growing = open_run()
         metrics = Metrics()
         worker = Worker(writer, limits.waiting, metrics.count_batch)

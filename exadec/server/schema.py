@@ -9,7 +9,7 @@ becomes an answer.
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
 
 from exadec.corpus.record import linearize
 from exadec.request import Request
@@ -27,8 +27,18 @@ Pair = Annotated[tuple[PlainText, Cell], Strict(False)]
 Triple = Annotated[tuple[PlainText, PlainText, Cell], Strict(False)]
 Entries = Annotated[list[Pair], Field(min_length=1)]
 Triples = Annotated[list[Triple], Field(min_length=1)]
-Table = Annotated[dict[PlainText, Cell], Field(min_length=1)] | Entries | Triples
+# Without `additionalProperties`, the description would allow anything under keys with control characters.
+Attributes = Annotated[dict[PlainText, Cell], Field(min_length=1, json_schema_extra={"additionalProperties": False})]
+Table = Attributes | Entries | Triples
 Group = Annotated[Text | None, Field(description="Search only the exemplars of this group: an outlet, an author.")]
+
+
+def _to_whole(value: Any) -> Any:
+    """In JSON, 3.0 is an integer, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[int, Field(ge=1, le=100), BeforeValidator(_to_whole)]
 ExemplarId = Annotated[str, StringConstraints(pattern=r"^(train|own)-(0|[1-9][0-9]{0,17})$")]
 
 
@@ -93,7 +103,7 @@ class _Write(_Body):
     ] = None
     style: Annotated[Text | None, Field(description="Write in the house style that was saved under this name.")] = None
     group: Group = None
-    k: Annotated[int, Field(ge=1, le=100, description="How many texts, the best first; at most the beam size.")] = 1
+    k: Annotated[Count, Field(description="How many texts, the best first; at most the beam size.")] = 1
     options: Options = Options()
     coefficients: Annotated[bool, Field(description="Answer with the coefficients λ of the exemplar.")] = False
     pieces: Annotated[bool, Field(description="Answer with the pieces of the text, and those it could copy.")] = False
@@ -111,7 +121,7 @@ class WriteTable(_Write, _Table):
 
 class _Retrieve(_Body):
     group: Group = None
-    k: Annotated[int, Field(ge=1, le=100, description="How many exemplars at most, the nearest first.")] = 1
+    k: Annotated[Count, Field(description="How many exemplars at most, the nearest first.")] = 1
 
 
 class RetrieveSource(_Retrieve, _Source):

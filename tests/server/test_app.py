@@ -1,0 +1,199 @@
+"""Every route, and bad input at every door."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from exadec.api import load
+from exadec.cli import app
+from support.serving import Server
+
+SOURCE = "house1 house1 house1 n3 k5"
+
+
+def test_a_text_comes_with_its_exemplar_and_what_was_asked_for(server: Server, run: Path) -> None:
+    status, plain, _ = server.ask("/v1/write", {"source": SOURCE})
+    expected = load(run).write(SOURCE)
+    assert status == 200
+    assert (plain["text"], plain["score"]) == (expected.text, pytest.approx(expected.score, abs=1e-5))
+    assert plain["exemplar"] == {
+        "id": expected.exemplar_id,
+        "text": expected.exemplar,
+        "similarity": expected.similarity,
+    }
+    assert not {"coefficients", "pieces", "attention"} & set(plain)
+    _, full, _ = server.ask("/v1/write", {"source": SOURCE, "k": 2, "coefficients": True, "explain": True})
+    assert full["coefficients"] == pytest.approx(expected.coefficients.tolist(), abs=1e-5)
+    assert (full["pieces"], full["memory"]) == (expected.pieces, expected.memory)
+    assert len(full["attention"]) == len(full["copy_gate"]) == len(full["pieces"])
+    assert [len(row) for row in full["attention"]] == [len(full["memory"])] * len(full["pieces"])
+    assert len(full["alternatives"]) == 1
+
+
+def test_a_given_exemplar_a_group_and_a_table_are_heard(server: Server) -> None:
+    _, given, _ = server.ask("/v1/write", {"source": SOURCE, "exemplar": "up n9 k2"})
+    assert given["exemplar"] == {"id": None, "text": "up n9 k2", "similarity": None}
+    for group, word in (("loud", "up"), ("calm", "down")):
+        _, grouped, _ = server.ask("/v1/write", {"source": SOURCE, "group": group})
+        assert grouped["exemplar"]["text"].startswith(word)
+    for table in ({"n": "n3", "k": 5}, [["n", "n3"], ["k", 5]]):
+        _, found, _ = server.ask("/v1/write", {"table": table, "pieces": True})
+        assert found["memory"] == ["n", ":", "n3", "|", "k", ":", "5"]
+    _, triples, _ = server.ask("/v1/write", {"table": [["n3", "k", 5]], "pieces": True})
+    assert triples["memory"] == ["subject", ":", "n3", "|", "k", ":", "5"]
+
+
+def test_guidance_is_for_one_request(server: Server, run: Path) -> None:
+    _, guided, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 2.0}})
+    expected = load(run).write(SOURCE, guidance=2.0)
+    assert (guided["text"], guided["score"]) == (expected.text, pytest.approx(expected.score, abs=1e-5))
+    assert server.ask("/v1/write", {"source": SOURCE})[1]["score"] != pytest.approx(expected.score, abs=1e-5)
+
+
+def test_events_end_with_the_answer(server: Server) -> None:
+    _, content, headers = server.ask("/v1/write", {"source": SOURCE, "stream": True})
+    assert headers["content-type"].startswith("text/event-stream")
+    events = [block.split("\n") for block in content.strip().split("\n\n")]
+    assert [name for name, _ in events] == ["event: queued", "event: started", "event: done"]
+    data = [json.loads(line.removeprefix("data: ")) for _, line in events]
+    assert data[0] == {"before": 0}
+    assert data[1] == {"together": 1}
+    assert data[2] == server.ask("/v1/write", {"source": SOURCE})[1]
+    _, content, _ = server.ask("/v1/write", {"source": SOURCE, "group": "nobody", "stream": True})
+    name, line = content.strip().split("\n\n")[-1].split("\n")
+    assert name == "event: error"
+    assert json.loads(line.removeprefix("data: "))["status"] == 409
+
+
+def test_an_accepted_text_is_an_exemplar_at_once_and_a_deleted_one_never_again(server: Server) -> None:
+    body = {"source": f"{SOURCE} zork", "target": "up zork k5", "group": "new"}
+    status, accepted, _ = server.ask("/v1/exemplars", body)
+    assert status == 201
+    (found,) = server.ask("/v1/retrieve", {"source": body["source"]})[1]["exemplars"]
+    assert found == {"id": accepted["id"], "text": "up zork k5", "similarity": 1.0}
+    assert server.ask("/v1/write", {"source": SOURCE, "group": "new"})[1]["exemplar"]["id"] == accepted["id"]
+    assert server.ask(f"/v1/exemplars/{accepted['id']}")[1] == {
+        "id": accepted["id"],
+        "text": "up zork k5",
+        "group": "new",
+    }
+    trained = server.ask("/v1/retrieve", {"source": SOURCE, "group": "calm"})[1]["exemplars"][0]["id"]
+    for name in (accepted["id"], trained):
+        assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] == 204
+        assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] == 404
+        assert server.ask(f"/v1/exemplars/{name}")[0] == 404
+    found = server.ask("/v1/retrieve", {"source": body["source"], "k": 100})[1]["exemplars"]
+    assert len(found) > 10
+    assert not {accepted["id"], trained} & {one["id"] for one in found}
+    status, answer, _ = server.ask("/v1/write", {"source": SOURCE, "group": "new"})
+    assert (status, answer["error"]) == (409, "no exemplar has the group 'new'.")
+
+
+def test_what_runs_here_is_told(server: Server) -> None:
+    status, model, _ = server.ask("/v1/model")
+    assert status == 200
+    assert (model["variant"], model["reads_exemplars"], model["beam_size"]) == ("adadec", True, 2)
+    assert sorted(model["groups"]) == ["calm", "loud"]
+    status, examples, _ = server.ask("/v1/examples")
+    assert all(one["source"].startswith("house") for one in examples["examples"])
+    assert len(examples["examples"]) == 8
+    assert server.ask("/healthz")[:2] == (200, {"status": "ok"})
+    status, text, _ = server.ask("/metrics")
+    assert 'exadec_requests_total{route="/v1/model",status="200"}' in text
+    assert "exadec_waiting 0.0" in text
+    assert server.ask("/")[0] in (200, 307)
+    assert server.ask("/nothing")[0] == 404
+    status, _, headers = server.ask("/v1/exemplars/own-0", method="PUT")
+    assert (status, headers["allow"]) == (405, "GET, DELETE")
+
+
+def test_requests_that_arrive_together_are_written_together(server: Server) -> None:
+    sources = [f"house{i} house{i} n{i % 12} k{i % 7}" for i in range(60)]
+    alone = [server.ask("/v1/write", {"source": source})[1] for source in sources]
+    assert len({one["text"] for one in alone}) > 10
+    with ThreadPoolExecutor(60) as pool:
+        together = list(pool.map(lambda source: server.ask("/v1/write", {"source": source})[1], sources))
+    assert [one["text"] for one in together] == [one["text"] for one in alone]
+    assert [one["score"] for one in together] == pytest.approx([one["score"] for one in alone], abs=1e-5)
+    text = server.ask("/metrics")[1]
+    numbers = dict(line.split() for line in text.splitlines() if line.startswith("exadec_batch_size_"))
+    assert float(numbers["exadec_batch_size_sum"]) > float(numbers["exadec_batch_size_count"])
+
+
+LONG = "a " * 500_000
+BAD = {
+    "empty body": (b"", 422, "must be a JSON object"),
+    "no JSON": (b"{", 422, "not JSON"),
+    "no object": (b"[]", 422, "must be a JSON object"),
+    "not UTF-8": (b'{"source": "\xff"}', 400, "cannot be read"),
+    "deep": (b"[" * 100_000, 400, "cannot be read"),
+    "long number": (b'{"source": "a", "k": ' + b"9" * 5000 + b"}", 400, "cannot be read"),
+    "half a character": (b'{"source": "\\ud800"}', 422, "'source' must be text"),
+    "no source": ({}, 422, "'source' is missing, or 'table'"),
+    "empty": ({"source": ""}, 422, "'source' must be text that is not empty"),
+    "blank": ({"source": " \n\t"}, 422, "'source' must be text that is not empty"),
+    "control characters": ({"source": "a\x00b"}, 422, "control characters"),
+    "a megabyte": ({"source": LONG}, 413, "larger than 200,000 bytes"),
+    "wrong type": ({"source": 3}, 422, "'source'"),
+    "both": ({"source": "a", "table": {"a": "b"}}, 422, "'source' is not known here"),
+    "nested table": ({"table": {"a": {"b": "c"}}}, 422, "'table' must be"),
+    "empty table": ({"table": {}}, 422, "'table' must be"),
+    "uneven table": ({"table": [["a", "b"], ["a", "b", "c"]]}, 422, "'table' must be"),
+    "unknown key": ({"source": "a", "sauce": 1}, 422, "'sauce' is not known here"),
+    "unknown half key": ({"source": "a", "\ud800": 1}, 422, "keys that are valid text"),
+    "unknown option": ({"source": "a", "options": {"guidence": 1}}, 422, "'options.guidence' is not known here"),
+    "text for a number": ({"source": "a", "k": "2"}, 422, "'k'"),
+    "too many": ({"source": "a", "k": 3}, 409, "the beam of this model has 2"),
+    "negative": ({"source": "a", "options": {"guidance": -1}}, 422, "'options.guidance'"),
+    "no number": (b'{"source": "a", "options": {"guidance": NaN}}', 422, "'options.guidance'"),
+    "unknown group": ({"source": "a", "group": "x"}, 409, "no exemplar has the group 'x'"),
+    "exemplar and group": ({"source": "a", "exemplar": "up", "group": "loud"}, 409, "use only one"),
+    "emoji alone": ({"source": "a", "exemplar": "🙂"}, 409, "no word the model knows"),
+    "right to left": ({"source": "a", "exemplar": "שלום"}, 409, "no word the model knows"),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_refused_and_the_next_request_works(
+    server: Server, body: object, status: int, message: str
+) -> None:
+    found, answer, _ = server.ask("/v1/write", body)
+    assert (found, list(answer)) == (status, ["error"])
+    assert message in answer["error"]
+    assert "\n" not in answer["error"]
+    assert len(answer["error"]) < 500
+    assert server.ask("/v1/write", {"source": SOURCE})[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/retrieve", "/v1/exemplars"])
+def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
+    more = {"target": "up"} if path == "/v1/exemplars" else {}
+    assert server.ask(path, {"source": "n3 k5", **more})[0] in (200, 201)
+    for body, status, _ in BAD.values():
+        if status == 422 and isinstance(body, dict) and not {"k", "options"} & set(body):
+            found, answer, _ = server.ask(path, {**body, **more})
+            assert (found, list(answer)) == (422, ["error"]), body
+    assert server.ask(path, b"[" * 100_000)[0] == 400
+    assert server.ask(path, {"source": LONG, **more})[0] == 413
+    assert server.ask("/v1/exemplars", {"source": "a"})[1] == {"error": "'target' is missing."}
+    for name in ("own-", "train--1", "own-01", "x", "train-9999999", "%00", "own-" + "9" * 30):
+        assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] in (404, 422), name
+    assert server.ask(path, {"source": "n3 k5", **more})[0] in (200, 201)
+
+
+def test_the_page_about_the_server_names_every_route_and_option(server: Server) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    told = {(method.lower(), path.replace("ID", "{id}")) for method, path in re.findall(r"\| `([A-Z]+) (/\S+)`", page)}
+    paths = server.ask("/openapi.json")[1]["paths"]
+    assert told == {(method, path) for path, methods in paths.items() for method in methods}
+    options = {option for parameter in get_command(app).commands["serve"].params for option in parameter.opts}
+    assert set(re.findall(r"--[a-z-]{3,}", page)) <= options
+
+
+def test_texts_in_any_script_are_written(server: Server) -> None:
+    for source in ("🙂 n3", "שלום n3", "n3\tk5\nhouse1", "e\u0301 \u202e n3"):
+        assert server.ask("/v1/write", {"source": source})[0] == 200, source

@@ -1,0 +1,115 @@
+"""The worker: batches by kind, a bounded queue, and nothing begun whose time is up."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exadec.api import Writer, load
+from exadec.errors import RequestError
+from exadec.request import Request
+from exadec.server.worker import BusyError, ClosedError, Task, Worker
+
+
+@pytest.fixture(scope="module")
+def writer(run: Path) -> Writer:
+    return load(run, {"search.batch_size": 4})
+
+
+@contextmanager
+def held(worker: Worker) -> Iterator[None]:
+    """Keep the worker busy, so that jobs wait together."""
+    begun, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go.wait(60)
+
+    job = worker.call(wait)
+    begun.wait(60)
+    try:
+        yield
+    finally:
+        go.set()
+        job.result(60)
+
+
+def task(source: str, **more: object) -> Task:
+    return Task(Request(source), **more)  # type: ignore[arg-type]
+
+
+def test_what_waits_together_is_written_together_if_it_can_be(writer: Writer) -> None:
+    sizes: list[int] = []
+    worker = Worker(writer, 100, lambda size, took: sizes.append(size))
+    heard: list[tuple[str, dict[str, int]]] = []
+    with held(worker):
+        one = [worker.write(task(f"n{i} k1", observe=lambda *event: heard.append(event))) for i in range(6)]
+        two = [worker.write(task(f"n{i} k1", n_best=2)) for i in range(2)]
+        guided = worker.write(task("n1 k1", guidance=1.0))
+        assert len(worker) == 9
+    texts = [future.result(60) for future in (*one, *two, guided)]
+    worker.close()
+    assert sizes == [4, 2, 2, 1]
+    assert heard == [("started", {"together": 4})] * 4 + [("started", {"together": 2})] * 2
+    expected = [writer.write(f"n{i} k1") for i in range(6)]
+    assert [found.text for found in texts[:6]] == [found.text for found in expected]
+    assert [len(found.alternatives) for found in texts] == [0] * 6 + [1] * 2 + [0]
+
+
+def test_a_full_queue_refuses_and_later_takes_again(writer: Writer) -> None:
+    worker = Worker(writer, 2)
+    with held(worker):
+        waiting = [worker.write(task("n1")) for _ in range(2)]
+        with pytest.raises(BusyError) as refused:
+            worker.write(task("n1"))
+        assert refused.value.seconds >= 1
+        with pytest.raises(BusyError):
+            worker.call(lambda: None)
+    assert all(future.result(60).pieces for future in waiting)
+    assert worker.call(lambda: 3).result(60) == 3
+    worker.close()
+
+
+def test_what_was_cancelled_is_not_begun(writer: Writer) -> None:
+    sizes: list[int] = []
+    worker = Worker(writer, 10, lambda size, took: sizes.append(size))
+    called: list[int] = []
+    with held(worker):
+        first, second = worker.write(task("n1")), worker.write(task("n2"))
+        change = worker.call(lambda: called.append(1))
+        assert first.cancel()
+        assert change.cancel()
+    assert second.result(60).pieces
+    worker.close()
+    assert (sizes, called) == ([1], [])
+
+
+def test_closing_finishes_what_waits_and_takes_nothing_new(writer: Writer) -> None:
+    worker = Worker(writer, 10)
+    with held(worker):
+        waiting = [worker.write(task(f"n{i}", n_best=1 + i % 2)) for i in range(6)]
+        closing = threading.Thread(target=worker.close)
+        closing.start()
+    closing.join(60)
+    assert all(future.done() for future in waiting)
+    with pytest.raises(ClosedError):
+        worker.write(task("n1"))
+
+
+def test_errors_belong_to_their_own_jobs(writer: Writer) -> None:
+    worker = Worker(writer, 10)
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    with held(worker):
+        refused, sound = worker.write(task("n1", explain=True)), worker.write(Task(Request("n1", group="nobody")))
+        failed = worker.call(fail)
+    assert isinstance(sound.result(60), RequestError)
+    assert vars(refused.result(60))["_explanation"].attention is not None  # computed by the worker
+    with pytest.raises(KeyError):
+        failed.result(60)
+    assert worker.call(lambda: 1).result(60) == 1
+    worker.close()
