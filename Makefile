@@ -40,7 +40,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[serve]'
 	touch $@
 
 .venv/developing: pyproject.toml | .venv/bin/python

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import torch
 
-from exadec.bank import mix_coefficients, open_bank
+from exadec.bank import ROWS, mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig
 from exadec.corpus.prepare import Report, silent
@@ -32,7 +32,7 @@ from exadec.search.generate import search_batch
 from exadec.search.rules import Rule
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
-from exadec.styles import Styles
+from exadec.styles import Mixture, Styles
 from exadec.training.checkpoint import Run
 from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
@@ -74,7 +74,7 @@ class Writer:
     @cached_property
     def styles(self) -> Styles:
         """The house styles that were saved for this run: `writer.styles.save("brief", Mixture.of([...]))`."""
-        return Styles(self.run.folder.with_name(f"{self.run.folder.name}.styles.json"))
+        return Styles.beside(self.run.folder)
 
     def bank(self, report: Report = silent) -> np.ndarray:
         """(training targets, 1 or G, R) float16: λ of all training targets, as when they are given as exemplars.
@@ -84,6 +84,27 @@ class Writer:
         place = self.run.folder.with_name(f"{self.run.folder.name}.bank")
         targets = self._retriever.corpus.targets("train")
         return open_bank(place, self.model, targets, self._inputs.as_given, report)
+
+    def read_coefficients(self, exemplars: Sequence[str]) -> list[np.ndarray | None]:
+        """(1 or G, R): λ of each text, as when it is given as an exemplar; None if it has no word the model knows."""
+        self._inputs.refuse_mixture()
+        table = PieceTable(self.run.vocabulary)
+        read = [or_error(self._inputs.read_given, text, table) for text in exemplars]
+        lam: list[np.ndarray | None] = []
+        for start in range(0, len(read), ROWS):
+            part = read[start : start + ROWS]
+            mixtures = [None if isinstance(one, RequestError) else [(one[0], 1.0)] for one in part]
+            found = mix_coefficients(self.model, mixtures)
+            values = iter(found.cpu().numpy()) if found is not None else iter([None] * len(part))
+            lam += [None if one is None else value for one, value in zip(mixtures, values, strict=True)]
+        return lam
+
+    def save_style(self, name: str, mixture: Mixture) -> None:
+        """Save a house style, unless the model could not write in it."""
+        self._inputs.refuse_mixture()
+        for text, _ in mixture.parts:
+            self._inputs.refuse(text, None)
+        self.styles.save(name, mixture)
 
     @overload
     def write(
@@ -369,7 +390,9 @@ def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, An
     demands = ("beginning", "required", "forbidden", "max_characters")
     options |= {name: value for name in demands if (value := getattr(request, name))}
     asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
-    return {"source": request.source, "exemplar": request.exemplar, "group": request.group, **asked}
+    parts = None if request.mixture is None else [{"exemplar": one, "weight": w} for one, w in request.mixture.parts]
+    how = {"exemplar": request.exemplar, "group": request.group, "mixture": parts, "style": request.style}
+    return {"source": request.source, **how, **asked}
 
 
 def load(

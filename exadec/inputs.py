@@ -89,7 +89,7 @@ class Inputs:
         Request("", exemplar, group)
         self._announce(group)
         if exemplar is not None:
-            self._read_given(exemplar, PieceTable(self.run.vocabulary))
+            self.read_given(exemplar, PieceTable(self.run.vocabulary))
         elif group is not None and self.run.config.model.reads_exemplars:
             self._retriever.members(group)
 
@@ -155,7 +155,7 @@ class Inputs:
         if request.mixture is not None:
             return self._mix(request.mixture, table)
         if request.exemplar is not None:
-            given, cut = self._read_given(request.exemplar, table)
+            given, cut = self.read_given(request.exemplar, table)
             return Shown((given,) * count, [request.exemplar], truncated=cut)
         if found is None:
             return Shown((np.array([NONE]),) * count, [])
@@ -163,11 +163,16 @@ class Inputs:
         name = None if found[0].number is None else self._retriever.name(found[0].number)
         return Shown(tuple(self._read_found(one, table) for one in found), texts, name, found[0].similarity)
 
-    def _mix(self, mixture: Mixture, table: PieceTable) -> Shown:
+    def refuse_mixture(self) -> None:
+        """Raise the error that every mixture would get."""
         model = self.run.config.model
         if not model.adaptive:
             raise RequestError(f"this model ({model.variant}) has no coefficients to mix; give it one exemplar.")
-        read = {text: self._read_given(text, table) for text, _ in mixture.parts}
+
+    def _mix(self, mixture: Mixture, table: PieceTable) -> Shown:
+        self.refuse_mixture()
+        model = self.run.config.model
+        read = {text: self.read_given(text, table) for text, _ in mixture.parts}
         heaviest = mixture.heaviest(model.exemplars_read)
         shown = tuple(read[heaviest[place % len(heaviest)]][0] for place in range(model.exemplars_read))
         parts = [(read[text][0], share) for (text, _), share in zip(mixture.parts, mixture.shares, strict=True)]
@@ -201,7 +206,8 @@ class Inputs:
         pieces = opening + pieces
         return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
-    def _read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
+    def read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
+        """The ids of an exemplar, and how many of its pieces were cut."""
         model, limit = self.run.config.model, self.run.config.corpus.max_target
         if not model.reads_exemplars:
             raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")

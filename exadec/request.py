@@ -56,6 +56,11 @@ class Request:
         return replace(self, mixture=mixture, style=None, exemplar=None)
 
     @property
+    def asks_for_exemplar(self) -> bool:
+        """Whether it says nothing of how to write, so that an exemplar must be retrieved."""
+        return self.exemplar is None and self.mixture is None and self.style is None
+
+    @property
     def is_free(self) -> bool:
         """Whether it leaves all words to the model."""
         return self.beginning is None and not self.required and not self.forbidden and self.max_characters is None

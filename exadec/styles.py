@@ -62,6 +62,11 @@ class Styles:
     def __init__(self, path: Path):
         self.path = path
 
+    @staticmethod
+    def beside(run: Path) -> "Styles":
+        """The styles of a run: a file beside its folder, or beside the file that holds it."""
+        return Styles(run.with_name(f"{run.name}.styles.json"))
+
     def all(self) -> dict[str, Mixture]:
         """By name, in the order of names."""
         if not self.path.exists():

@@ -51,6 +51,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for shown in ("Seq2seq", "AttExp", "AdaDec", "AdaDec+AttExp", "ROUGE-L", "source: what to say"):
         assert shown in done.stdout
     assert "demo/report.html" in done.stderr
+    assert done.stderr.splitlines()[-1] == "To write with its model in a browser: exadec serve demo/adadec"
     return folder
 
 

@@ -22,6 +22,7 @@ from exadec.cli.exporting import export
 from exadec.cli.runs import demo, train
 from exadec.cli.scoring import ScoreCommand, report, score
 from exadec.cli.serving import serve
+from exadec.cli.styling import style
 from exadec.cli.writing import generate, swap
 from exadec.errors import InputError, explain_lack_of_memory
 
@@ -45,6 +46,7 @@ for verb in (
     swap,
     export,
     serve,
+    style,
     experiment,
 ):  # the order `--help` shows
     app.command(cls=ScoreCommand if verb is score else None)(verb)

@@ -4,6 +4,8 @@ In: a CONFIG, variants, seeds. Out: runs.
 """
 
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +13,7 @@ from typing import Annotated
 import typer
 
 from exadec.cli.console import ConfigFile, DeviceName, Overrides, messages, say
+from exadec.cli.serving import require_packages, serve
 from exadec.config import VARIANTS
 from exadec.errors import InputError
 from exadec.settings import load_config
@@ -25,16 +28,32 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where the corpus, the runs and the report go.")] = Path("demo"),
     set_: Overrides = None,
     force: Annotated[bool, typer.Option(help="Train again even if the folder holds finished runs.")] = False,
+    serve_: Annotated[
+        bool, typer.Option("--serve", help="Then start the page on the demo's model, as `exadec serve` does.")
+    ] = False,
 ) -> None:
     """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
     from exadec.demo import run_demo
     from exadec.training.trainer import Interrupted
 
+    if serve_:
+        require_packages()  # not only after minutes of training
     try:
         run_demo(folder, set_ or [], force, messages)
     except Interrupted:
         say("Interrupted. Run the same command again to continue with the unfinished models.")
         raise typer.Exit(INTERRUPTED) from None
+    run = folder / "adadec"
+    if serve_:
+        serve(run)
+    else:
+        say(f"To write with its model in a browser: {shlex.join([_own_name(), 'serve', str(run)])}")
+
+
+def _own_name() -> str:
+    """What the user types to get this command: its path, unless the shell finds it by its name."""
+    path = Path(sys.argv[0])
+    return "exadec" if path.name != "exadec" or shutil.which("exadec") == str(path) else str(path)
 
 
 def train(

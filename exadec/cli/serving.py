@@ -18,6 +18,13 @@ from exadec.remote import TOKEN
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 
 
+def require_packages() -> None:
+    """Refuse to go on without what only the server needs."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise InputError(f"`exadec serve` needs {' and '.join(missing)}: pip install 'exadec[serve]'")
+
+
 def serve(
     run: RunFolder,
     host: Annotated[str, typer.Option(help="Where to listen; the default can be reached from this machine alone.")] = (
@@ -52,9 +59,7 @@ def serve(
     Requests that arrive together are written together. Ctrl-C or SIGTERM: what was begun is finished first.
     Accepted exemplars (POST /v1/exemplars) can be retrieved at once, and are there again after a restart.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise InputError(f"`exadec serve` needs {' and '.join(missing)}: pip install 'exadec[serve]'")
+    require_packages()
     # On a CPU, oneDNN keeps code for up to 1,024 shapes of matrices. Each batch has new ones, so memory would grow for
     # a long time. Without the cache it stays flat, at the same speed. Torch, loaded below, reads the variable.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")

@@ -43,6 +43,9 @@ def generate(
             "corpus.group_in_source is told the group, too."
         ),
     ] = None,
+    style: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write in a house style; `exadec style RUN` lists them.")
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="Write for this split of the run's corpus instead of stdin.")
     ] = None,
@@ -82,17 +85,22 @@ def generate(
     if not 1 <= n_best <= config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
     if split is not None:
-        if exemplar is not None or group is not None or records:
-            raise InputError("--split writes for the corpus; leave out --exemplar, --group and --records.")
+        if exemplar is not None or group is not None or style is not None or records:
+            raise InputError("--split writes for the corpus; leave out --exemplar, --group, --style and --records.")
         _generate_split(run, split, n_best, as_json, overrides, device, corpus)
         return
+    if style is not None and (exemplar is not None or group is not None):
+        raise InputError("--style says how to write; leave out --exemplar and --group.")
     if exemplar is not None and group is not None and not config.corpus.group_in_source:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     from exadec.api import load
 
     writer = load(run, overrides, device, corpus)
     writer.refuse(exemplar, group)
-    _generate_lines(writer, _requests(exemplar, group, records, 4 * config.search.batch_size), n_best, as_json)
+    if style is not None:
+        writer.styles.get(style)
+    how = Request("", exemplar, group, style=style)
+    _generate_lines(writer, _requests(how, records, 4 * config.search.batch_size), n_best, as_json)
 
 
 def _generate_lines(
@@ -278,10 +286,11 @@ def _generate_split(
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 
-def _requests(
-    exemplar: str | None, group: str | None, records: bool, most: int
-) -> Iterator[list[Request | InputError]]:
-    """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error."""
+def _requests(how: Request, records: bool, most: int) -> Iterator[list[Request | InputError]]:
+    """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error.
+
+    `how` has what the options say for all of them.
+    """
     if sys.stdin is None:
         raise InputError("there is nothing to read: stdin is closed.")
     if sys.stdin.isatty():
@@ -290,20 +299,20 @@ def _requests(
     for lines in arriving_lines(cast(BufferedIOBase, sys.stdin.buffer)):
         for start in range(0, len(lines), most):
             part = lines[start : start + most]
-            yield [_read_request(raw, number + place, exemplar, group, records) for place, raw in enumerate(part, 1)]
+            yield [_read_request(raw, number + place, how, records) for place, raw in enumerate(part, 1)]
             number += len(part)
 
 
-def _read_request(
-    raw: bytes, number: int, exemplar: str | None, group: str | None, records: bool
-) -> Request | InputError:
+def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Request | InputError:
     try:
         line = decode_line(raw, STDIN, number)
         if not line.strip():
             raise InputError(f"{STDIN}:{number}: the line is empty.")
         if not records:
-            return Request(line, exemplar, group)
+            return replace(how, source=line)
         one = parse_request(line, f"{STDIN}:{number}")
-        return replace(one, exemplar=one.exemplar or exemplar, group=one.group or group)
+        if not one.asks_for_exemplar:
+            return replace(one, group=one.group or how.group)
+        return replace(one, exemplar=how.exemplar, group=one.group or how.group, style=how.style)
     except InputError as error:
         return error

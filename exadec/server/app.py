@@ -4,17 +4,15 @@ In: a `Desk`. Out: an ASGI application, with its OpenAPI page at /docs.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
-from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
@@ -25,11 +23,12 @@ from exadec.server import schema
 from exadec.server.desk import Desk, Event
 from exadec.server.door import App, Door, Limits, route_of
 from exadec.server.metrics import Metrics
+from exadec.server.page import add_page
 from exadec.server.refusals import RefusedError, describe_faults, refuse
+from exadec.server.styles import style_routes
+from exadec.server.words import describe_words
 from exadec.server.worker import BusyError, ClosedError, Task
 
-STATIC = Path(__file__).parent / "static"
-"""The page at /, and its files at /static"""
 _DESCRIPTION = """Text from a source (*what to say*) in the manner of an exemplar (*how to say it*).
 
 Every error is a JSON object with one line in `error`. Bodies with unknown keys are refused."""
@@ -44,7 +43,7 @@ def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     says = {
         400: "The body cannot be read.",
         401: "The token is missing or wrong.",
-        404: "There is no such exemplar.",
+        404: "There is no such exemplar or style.",
         408: "The body took too long to arrive.",
         409: "The body is sound, but this model cannot do what it asks for.",
         413: "The body is too large.",
@@ -76,14 +75,15 @@ def create_app(desk: Desk, limits: Limits, token: str | None, metrics: Metrics) 
     secured = [] if token is None else [Security(HTTPBearer(auto_error=False))]
     for router in (_writing(desk), _exemplars(desk), _about(desk)):
         app.include_router(router, dependencies=secured)
+    app.include_router(style_routes(desk, _problems(400, 404, *_QUEUED)), dependencies=secured)
     _add_operations(app, metrics, secured)
-    _add_page(app)
+    add_page(app)
     _add_error_handlers(app)
     return Door(app, limits, token, metrics)
 
 
 def _writing(desk: Desk) -> APIRouter:
-    router = APIRouter(tags=["writing"])
+    router, segmenter = APIRouter(tags=["writing"]), desk.writer.run.segmenter
 
     @router.post(
         "/v1/write",
@@ -103,10 +103,14 @@ def _writing(desk: Desk) -> APIRouter:
         """
         request = schema.to_request(body)
         task = Task(request, body.k, body.options.settings, body.explain)
-        shown = {"coefficients": body.coefficients, "pieces": body.pieces, "explain": body.explain}
+
+        def show(text: Generation) -> dict[str, Any]:
+            shown = text.to_json(body.coefficients, body.pieces, body.explain)
+            return shown | {"words": describe_words(text, request, segmenter)} if body.explain else shown
+
         if body.stream:
-            return StreamingResponse(_lines(desk.stream(task), shown), media_type="text/event-stream")
-        return JSONResponse((await desk.write(task)).to_json(**shown))
+            return StreamingResponse(_lines(desk.stream(task), show), media_type="text/event-stream")
+        return JSONResponse(show(await desk.write(task)))
 
     @router.post(
         "/v1/retrieve",
@@ -121,11 +125,13 @@ def _writing(desk: Desk) -> APIRouter:
     return router
 
 
-async def _lines(events: AsyncIterator[Event | Generation], shown: dict[str, bool]) -> AsyncIterator[str]:
+async def _lines(
+    events: AsyncIterator[Event | Generation], show: Callable[[Generation], dict[str, Any]]
+) -> AsyncIterator[str]:
     """Server-sent events; an error is one, too, because the answer has begun."""
     try:
         async for event in events:
-            name, data = ("done", event.to_json(**shown)) if isinstance(event, Generation) else event
+            name, data = ("done", show(event)) if isinstance(event, Generation) else event
             yield _event(name, data)
     except Exception as error:
         refusal = refuse(error, "POST /v1/write")
@@ -212,18 +218,6 @@ def _add_operations(app: FastAPI, metrics: Metrics, secured: list[Any]) -> None:
     )
     async def show_metrics() -> Response:
         return Response(metrics.show(), media_type=CONTENT_TYPE_LATEST)
-
-
-def _add_page(app: FastAPI) -> None:
-    """The page for people, or the description of the API if there is none."""
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        index = STATIC / "index.html"
-        return FileResponse(index) if index.exists() else RedirectResponse("docs")
-
-    if STATIC.is_dir():
-        app.mount("/static", StaticFiles(directory=STATIC))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

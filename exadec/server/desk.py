@@ -6,7 +6,7 @@ In: a run folder or a file of `export`, and a folder for accepted exemplars. Out
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property, partial
@@ -109,7 +109,7 @@ class Desk:
         return await self._result(self.worker.call(partial(self._retrieve, source, group, count)))
 
     def _retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
-        retriever = self._retriever
+        retriever = self.retriever
         (found,) = retriever.find_several([source], group, count)
         return [
             {
@@ -123,10 +123,10 @@ class Desk:
 
     async def accept(self, text: Accepted) -> str:
         """Make a text an exemplar; its id, once it is on disk."""
-        return await self._result(self.worker.call(lambda: self._retriever.accept(text)), finish=True)
+        return await self._result(self.worker.call(lambda: self.retriever.accept(text)), finish=True)
 
     async def delete(self, name: str) -> None:
-        if not await self._result(self.worker.call(lambda: self._retriever.delete(name)), finish=True):
+        if not await self._result(self.worker.call(lambda: self.retriever.delete(name)), finish=True):
             raise _not_found(name)
 
     async def show(self, name: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Desk:
         return await self._result(self.worker.call(partial(self._show, name)))
 
     def _show(self, name: str) -> dict[str, Any]:
-        retriever = self._retriever
+        retriever = self.retriever
         number = retriever.find_number(name)
         if number is None:
             raise _not_found(name)
@@ -163,6 +163,8 @@ class Desk:
             "exemplars": self.exemplar_count(),
             "policy": config.exemplars.policy,
             "guidance": config.search.guidance,
+            "facts": config.search.facts,
+            "takes_guidance": config.model.reads_exemplars and config.model.exemplar_skipping > 0,
         }
 
     def exemplar_count(self) -> int | None:
@@ -179,7 +181,8 @@ class Desk:
         return [{"source": record.source, "group": record.group} for record in records]
 
     @property
-    def _retriever(self) -> GrowingRetriever:
+    def retriever(self) -> GrowingRetriever:
+        """For the worker's thread alone."""
         if self._exemplars is None:
             raise RequestError("this model was opened without its exemplars, so none can be retrieved or accepted.")
         return self._exemplars
@@ -196,8 +199,12 @@ class Desk:
             raise RequestError("required phrases need a search; set 'temperature' to 0.")
         if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
             raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
-        if request.exemplar is None and run.config.model.reads_exemplars:
-            _ = self._retriever
+        if request.asks_for_exemplar and run.config.model.reads_exemplars:
+            _ = self.retriever
+
+    async def call(self, what: Callable[[], One], finish: bool = False) -> One:
+        """The result of what may use the writer: it is called in the worker's thread."""
+        return await self._result(self.worker.call(what), finish)
 
     async def _result(self, future: "Future[One]", finish: bool = False) -> One:
         """The result of a job. One that has begun is waited for if it must `finish`: then it is known what holds."""

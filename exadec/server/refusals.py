@@ -72,7 +72,8 @@ def _describe(fault: Mapping[str, Any]) -> str:
         return f"the body is not JSON (character {place[-1]})"
     where = place[1:]
     if place[:1] == ["body"]:
-        where = place[2:]  # after `body` comes whether it was read as a source or as a table
+        # After `body` may come whether it was read as one with a source or with a table.
+        where = place[2:] if place[1:2] in (["source"], ["table"]) else place[1:]
     if not where:
         return "the body must be a JSON object, with keys that are valid text"
     if where[0] == "table" and kind not in ("missing", "extra_forbidden"):

@@ -6,12 +6,14 @@ In: bodies in JSON. Out: `Request`s and the other arguments of a `Writer`; the s
 becomes an answer.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
 
 from exadec.corpus.record import linearize
 from exadec.request import Request
+from exadec.styles import LARGEST, Mixture
 
 _PLAIN = r"[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]"
 """Any character but a control character; tab and line ends are allowed."""
@@ -106,10 +108,24 @@ class Options(_Body):
         return tuple((name, value) for name, value in named.items() if value is not None)
 
 
+class Part(_Body):
+    """One exemplar of a mixture."""
+
+    exemplar: Text
+    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, description="How much it counts.")] = 1.0
+
+
 class _Write(_Body):
     exemplar: Annotated[
         Text | None, Field(description="Write in the manner of this text. Without it, one is retrieved.")
     ] = None
+    mixture: Annotated[
+        list[Part] | None,
+        Field(
+            min_length=1, max_length=LARGEST, description="Write in the manner of several texts: their λ is averaged."
+        ),
+    ] = None
+    style: Annotated[Text | None, Field(description="Write in the house style that was saved under this name.")] = None
     group: Group = None
     k: Annotated[Count, Field(description="How many texts, the best first; at most the beam size.")] = 1
     options: Options = Options()
@@ -169,7 +185,13 @@ def to_request(body: WriteSource | WriteTable) -> Request:
         required=tuple(options.required),
         forbidden=tuple(options.forbidden),
         max_characters=options.max_characters,
+        mixture=None if body.mixture is None else to_mixture(body.mixture),
+        style=body.style,
     )
+
+
+def to_mixture(parts: Sequence[Part]) -> Mixture:
+    return Mixture(tuple((part.exemplar, part.weight) for part in parts))
 
 
 class Exemplar(BaseModel):
@@ -193,6 +215,26 @@ class Fact(BaseModel):
     end: int
     kind: str
     licensed: Annotated[bool, Field(description="Whether the source has it, in whatever form.")]
+
+
+class Attended(BaseModel):
+    text: str
+    weight: float
+
+
+class Word(BaseModel):
+    text: str
+    start: int
+    end: int
+    origin: Annotated[
+        Literal["source", "exemplar", "other"],
+        Field(description="`exemplar`: a content word that the exemplar has and the source has not."),
+    ]
+    fact: Annotated[
+        Literal["licensed", "unlicensed"] | None, Field(description="Whether the source states it; null if unchecked.")
+    ]
+    copied: Annotated[float | None, Field(description="Probability that it was copied; null without copying.")]
+    attended: Annotated[list[Attended], Field(description="The words with the most attention, the most first.")]
 
 
 class Written(BaseModel):
@@ -220,6 +262,7 @@ class Written(BaseModel):
     copy_gate: Annotated[
         list[float] | None, Field(description="On request: probability that each piece was copied.")
     ] = None
+    words: Annotated[list[Word], Field(description="With `explain`: where each word of the text comes from.")] = []
 
 
 class Retrieved(BaseModel):
@@ -266,6 +309,8 @@ class Model(BaseModel):
     exemplars: Annotated[int | None, Field(description="How many can be found; null if none can be retrieved.")]
     policy: str
     guidance: float
+    facts: Annotated[str, Field(description="What is done about facts that a source does not license.")]
+    takes_guidance: Annotated[bool, Field(description="Whether it was trained to write without an exemplar, too.")]
 
 
 class Health(BaseModel):

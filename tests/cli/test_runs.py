@@ -13,7 +13,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from exadec.cli import main
+from exadec.cli import main, runs
 from exadec.training.checkpoint import open_run, read_notes
 from support.command import SOURCE, assert_refused_in, exadec
 
@@ -169,3 +169,17 @@ def test_lack_of_memory_is_one_line(
     assert end.value.code == 2
     assert message in " ".join(capfd.readouterr().err.split())
     assert not (folder / "no-memory").exists()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_demo_starts_the_page_or_says_how(
+    wanted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[Path] = []
+    monkeypatch.setattr("exadec.demo.run_demo", lambda folder, *_: folder / "report.html")
+    monkeypatch.setattr(runs, "serve", served.append)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "exadec"), "demo"])
+    runs.demo(tmp_path / "demo", serve_=wanted)
+    assert served == ([tmp_path / "demo" / "adadec"] if wanted else [])
+    line = f"To write with its model in a browser: {tmp_path / 'exadec'} serve {tmp_path / 'demo' / 'adadec'}\n"
+    assert capsys.readouterr().err == ("" if wanted else line)

@@ -16,13 +16,12 @@ from exadec.training.trainer import train
 from exadec.views.report import write_report
 from exadec.views.results import compare_runs
 from exadec.views.swap import Swap, pick_swaps
+from support.browser import DESK, PHONE, open_browser
 from support.shown import generation
 from support.tiny_runs import tiny_config
 
 pytestmark = pytest.mark.browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-PHONE, DESK = 390, 1280
 LONG = "Donaudampfschifffahrtsgesellschaft" * 9
 SMALLEST = 10.0
 """Pixels of the smallest letters in a figure."""
@@ -53,14 +52,8 @@ REGIONS = """
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="needs Playwright, which is in the extra `dev`")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is on the path")
-    with api.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=found)
-        yield opened
-        opened.close()
+    with open_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,197 @@
+"""The style map and the house styles, over HTTP.
+
+In: a `Desk`. Out: routes. All that reads exemplars is done in the worker's thread.
+"""
+
+from collections import Counter
+from functools import cached_property, partial
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Body
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from exadec.bank import Projection
+from exadec.corpus.readers import known_styles
+from exadec.errors import RequestError
+from exadec.server import schema
+from exadec.server.desk import Desk
+from exadec.server.refusals import RefusedError
+from exadec.styles import LARGEST, Mixture
+
+MOST_POINTS = 2_000
+MOST_LABELS = 10
+"""More colours and shapes cannot be told apart."""
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PlaceBody(_Body):
+    texts: Annotated[list[schema.Text], Field(min_length=1, max_length=100)]
+
+
+class StyleBody(_Body):
+    exemplars: Annotated[list[schema.Part], Field(min_length=1, max_length=LARGEST)]
+
+
+class Place(BaseModel):
+    x: float
+    y: float
+
+
+class Point(Place):
+    id: str
+    text: str
+    group: str | None
+    label: Annotated[str | None, Field(description="Its house style or group, if it is one of `labels`.")]
+
+
+class Map(BaseModel):
+    meaning: Annotated[str, Field(description="What a label is: `house style` or `group`.")]
+    labels: Annotated[list[str], Field(description="The most frequent ones, the most frequent first.")]
+    points: list[Point]
+
+
+class Places(BaseModel):
+    places: Annotated[list[Place | None], Field(description="Null for a text that has no word the model knows.")]
+
+
+class Style(BaseModel):
+    name: str
+    exemplars: list[schema.Part]
+
+
+class Styles(BaseModel):
+    styles: list[Style]
+
+
+class StyleMap:
+    """λ of training exemplars, and of any text, in the plane. For the worker's thread."""
+
+    def __init__(self, desk: Desk):
+        self._desk = desk
+
+    def show(self) -> dict[str, Any]:
+        return self._sampled[0]
+
+    def place(self, texts: list[str]) -> list[dict[str, float] | None]:
+        """Where texts would be."""
+        found = self._desk.writer.read_coefficients(texts)
+        known = [one for one in found if one is not None]
+        places = iter(self._sampled[1](np.stack(known)) if known else ())
+        return [None if one is None else _place(next(places)) for one in found]
+
+    @cached_property
+    def _sampled(self) -> tuple[dict[str, Any], Projection]:
+        """A sample, because λ of all exemplars can take minutes, and more points would hide each other."""
+        writer, retriever = self._desk.writer, self._desk.retriever
+        if not writer.run.config.model.adaptive:
+            raise RequestError(f"this model ({writer.run.config.model.variant}) does not adapt, so there is no map.")
+        order = np.random.default_rng(1).permutation(len(retriever.corpus.targets("train")))
+        numbers: dict[str, int] = {}  # the first one of several with the same text stands for all
+        for number in order.tolist():
+            if retriever.find_number(f"train-{number}") is not None:
+                numbers.setdefault(writer.exemplar_text(number), number)
+            if len(numbers) == MOST_POINTS:
+                break
+        texts = list(numbers)
+        lam = writer.read_coefficients(texts)
+        texts = [text for text, one in zip(texts, lam, strict=True) if one is not None]
+        if len(texts) < 3:
+            raise RequestError("a map needs at least 3 different exemplars.")
+        rows = np.stack([one for one in lam if one is not None])
+        projection = Projection(rows)
+        meaning, labels = self._label({text: numbers[text] for text in texts})
+        kept = [label for label, _ in Counter(filter(None, labels)).most_common(MOST_LABELS)]
+        points = [
+            {
+                "id": f"train-{numbers[text]}",
+                "text": text,
+                "group": retriever.group_of(numbers[text]),
+                "label": label if label in kept else None,
+                **_place(place),
+            }
+            for text, label, place in zip(texts, labels, projection(rows), strict=True)
+        ]
+        return {"meaning": meaning, "labels": kept, "points": points}, projection
+
+    def _label(self, numbers: dict[str, int]) -> tuple[str, list[str | None]]:
+        styles = known_styles(self._desk.writer.run.config.corpus)
+        if styles is not None:
+            return "house style", [styles.style_of(text) for text in numbers]
+        return "group", [self._desk.retriever.group_of(number) for number in numbers.values()]
+
+
+def _place(point: np.ndarray) -> dict[str, float]:
+    return {"x": round(float(point[0]), 5), "y": round(float(point[1]), 5) if len(point) > 1 else 0.0}
+
+
+def style_routes(desk: Desk, problems: dict[int | str, dict[str, Any]]) -> APIRouter:
+    """The map at /v1/map and /v1/place, and house styles at /v1/styles."""
+    router = APIRouter(tags=["styles"])
+    _add_map(router, desk, problems)
+    _add_styles(router, desk, problems)
+    return router
+
+
+def _add_map(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, Any]]) -> None:
+    drawn = StyleMap(desk)
+
+    @router.get("/v1/map", summary="Exemplars in the plane", response_model=Map, responses=problems)
+    async def show_map() -> Response:
+        """Training exemplars by their λ: the plane in which it varies most. Between two lies their mixture."""
+        return JSONResponse(await desk.call(drawn.show))
+
+    @router.post("/v1/place", summary="Place texts on the map", response_model=Places, responses=problems)
+    async def place(body: Annotated[PlaceBody, Body()]) -> Response:
+        """Where texts would lie if they were exemplars."""
+        return JSONResponse({"places": await desk.call(partial(drawn.place, body.texts))})
+
+
+def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, Any]]) -> None:
+    styles = desk.writer.styles
+
+    @router.get("/v1/styles", summary="All house styles", response_model=Styles, responses=problems)
+    async def list_styles() -> Response:
+        """The names that `style` of a request may have."""
+        found = await desk.call(styles.all)
+        return JSONResponse({"styles": [_show(name, mixture) for name, mixture in found.items()]})
+
+    @router.get("/v1/styles/{name}", summary="Show a house style", response_model=Style, responses=problems)
+    async def show(name: str) -> Response:
+        mixture = (await desk.call(styles.all)).get(name)
+        if mixture is None:
+            raise _not_found(name)
+        return JSONResponse(_show(name, mixture))
+
+    @router.put("/v1/styles/{name}", summary="Save a house style", response_model=Style, responses=problems)
+    async def save(name: str, body: Annotated[StyleBody, Body()]) -> Response:
+        """λ of the exemplars, averaged by their weights, under a name. One that is there is replaced."""
+        mixture = schema.to_mixture(body.exemplars)
+        await desk.call(partial(desk.writer.save_style, name, mixture), finish=True)
+        return JSONResponse(_show(name, mixture))
+
+    @router.delete(
+        "/v1/styles/{name}",
+        summary="Remove a house style",
+        status_code=HTTPStatus.NO_CONTENT,
+        response_class=Response,
+        responses=problems,
+    )
+    async def remove(name: str) -> Response:
+        if name not in await desk.call(styles.all):
+            raise _not_found(name)
+        await desk.call(partial(styles.remove, name), finish=True)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _show(name: str, mixture: Mixture) -> dict[str, Any]:
+    return {"name": name, "exemplars": [{"exemplar": text, "weight": weight} for text, weight in mixture.parts]}
+
+
+def _not_found(name: str) -> RefusedError:
+    return RefusedError(HTTPStatus.NOT_FOUND, f"there is no style {name[:70]!r}.")

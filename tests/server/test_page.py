@@ -1,0 +1,450 @@
+"""The page in a real browser, on a phone and on a desk: what people do with it, by mouse and by keyboard."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from exadec.training.trainer import train
+from support.browser import DESK, PHONE, open_browser
+from support.serving import Server, serving
+from support.toys import toy_records, variant_config, write_splits
+
+pytestmark = pytest.mark.browser
+
+SOURCE = "house3 house3 house3 n4 k5"
+LOUD, CALM = "up n1 k2", "down k2 n1"
+LOUD_TEXT, CALM_TEXT = "up n4 k5", "down k5 n4"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Of a model that has learnt to follow its exemplar; with two groups, `loud` and `calm`."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("page")
+    records = toy_records(300, seed=0)
+    for record in records:
+        record["group"] = "loud" if str(record["target"]).startswith("up") else "calm"
+    write_splits(folder, records)
+    run = train(variant_config(folder, "adadec", epochs=12, evaluation_size=10), folder / "run").folder
+    with serving(run) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def open_page(browser: Any, server: Server) -> Iterator[Any]:
+    """Opens the page in a window of its own. Errors of its script, and warnings of the browser, are failures."""
+    contexts, faults = [], []
+
+    def opened(width: int, fragment: str = "", prepare: Any = None, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        # What the server refuses is logged by the browser; the page says it in its own words.
+        page.on("console", lambda one: "status of" in one.text or faults.append(one.text))
+        if prepare is not None:
+            prepare(page)
+        page.goto(f"{server.address}/{fragment}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect as expecting
+
+    return expecting(locator)
+
+
+def ready(page: Any, source: str = SOURCE) -> Any:
+    """With our source, three retrieved exemplars and their texts, an empty card, and the map."""
+    page.locator("#map .points path").first.wait_for()
+    page.get_by_label("Source", exact=True).fill(source)
+    expect(page.locator(".card")).to_have_count(4)
+    for number in range(3):
+        expect(text_of(page, number)).to_have_text(re.compile("k5"))
+    return page
+
+
+def text_of(page: Any, number: int) -> Any:
+    return page.locator(".card").nth(number).locator(".written")
+
+
+def shown_points(page: Any, server: Server) -> list[tuple[dict[str, Any], float, float]]:
+    """The points of the map with their places on the screen."""
+    points = server.ask("/v1/map")[1]["points"]
+    page.locator("#map").scroll_into_view_if_needed()
+    boxes = page.evaluate(
+        """[...document.querySelectorAll("#map .points path")].map(one => {
+            const box = document.querySelector("#map").getBoundingClientRect();
+            const [x, y] = one.getAttribute("transform").match(/[\\d.]+/g).map(Number);
+            return [box.left + x, box.top + y];
+        })"""
+    )
+    return [(point, x, y) for point, (x, y) in zip(points, boxes, strict=True)]
+
+
+def lonely(points: list[tuple[dict[str, Any], float, float]], group: str) -> tuple[dict[str, Any], float, float]:
+    """The point of a group that is farthest from its nearest other point, so that a click on it is clear."""
+
+    def room(one: tuple[dict[str, Any], float, float]) -> float:
+        return min((one[1] - x) ** 2 + (one[2] - y) ** 2 for point, x, y in points if point is not one[0])
+
+    return max((one for one in points if one[0]["group"] == group), key=room)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_writing_an_exemplar_changes_the_text(open_page: Any, width: int) -> None:
+    page = ready(open_page(width))
+    expect(page.locator(".origin").first).to_have_text(re.compile(r"Retrieved · similarity 0\.\d\d|1\.00"))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    page.get_by_label("Exemplar", exact=True).last.fill(CALM)
+    expect(text_of(page, 3)).to_have_text(CALM_TEXT)
+    expect(page.locator(".origin").last).to_have_text("Your own")
+    expect(page.locator("#live")).to_have_text(re.compile(f"Text 4: {CALM_TEXT}"))
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_click_on_the_map_uses_that_exemplar(open_page: Any, server: Server, width: int) -> None:
+    page = ready(open_page(width))
+    for group, text in (("loud", LOUD_TEXT), ("calm", CALM_TEXT)):
+        point, x, y = lonely(shown_points(page, server), group)
+        page.mouse.click(x, y)
+        card = page.locator(".card", has=page.locator(".origin", has_text=f"From the map · {group}"))
+        expect(card.locator("textarea")).to_have_value(point["text"])
+        expect(card.locator(".written")).to_have_text(text)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_drag_between_two_points_moves_the_wording(open_page: Any, server: Server, width: int) -> None:
+    page = ready(open_page(width))
+    points = shown_points(page, server)
+    (_, ax, ay), (_, bx, by) = lonely(points, "loud"), lonely(points, "calm")
+    page.mouse.move(ax, ay)
+    page.mouse.down()
+    page.mouse.move((ax + bx) / 2, (ay + by) / 2)
+    page.mouse.move(bx, by)
+    page.mouse.up()
+    card = page.locator(".card", has_text="Between two")
+    expect(card.locator(".written")).to_have_text(re.compile("k5"))
+    # The card came in above the map, so that the map may have moved.
+    for share, text in ((0.0, LOUD_TEXT), (1.0, CALM_TEXT)):
+        page.locator("#map").scroll_into_view_if_needed()
+        box = page.locator("#map").bounding_box()
+        handle = page.locator("#map .handle").bounding_box()
+        line = page.locator("#map .line").evaluate("one => ['x1', 'y1', 'x2', 'y2'].map(k => +one.getAttribute(k))")
+        page.mouse.move(handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2)
+        page.mouse.down()
+        for part in (0.4, 1.0):
+            at = 0.5 + part * (share - 0.5) if share == 0 else part
+            page.mouse.move(
+                box["x"] + line[0] + at * (line[2] - line[0]), box["y"] + line[1] + at * (line[3] - line[1])
+            )
+        page.mouse.up()
+        expect(card.locator(".share-shown")).to_have_text(f"{share * 100:.0f} %")
+        expect(card.locator(".written")).to_have_text(text)
+        expect(page.locator("#map-tip")).to_have_text(text)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, server: Server, width: int) -> None:
+    page = ready(open_page(width), " ".join([f"house{width}"] * 3 + ["n4", "k5"]))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    with page.expect_response("**/v1/exemplars") as answer:
+        page.locator(".card").nth(3).get_by_role("button", name="Accept").click()
+    name = answer.value.json()["id"]
+    expect(page.locator(".card").nth(3).locator(".accept")).to_have_text("Accepted ✓ undo")
+    assert server.ask(f"/v1/exemplars/{name}")[1]["text"] == LOUD_TEXT
+    page.get_by_role("button", name="Retrieve again").click()
+    expect(page.locator(".card textarea").first).to_have_value(LOUD_TEXT)  # the nearest one now
+    page.get_by_role("button", name="Accepted ✓ undo").click()
+    expect(page.get_by_role("button", name="Accepted")).to_have_count(0)
+    assert server.ask(f"/v1/exemplars/{name}")[0] == 404
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_permalink_restores_everything(open_page: Any, server: Server, width: int) -> None:
+    page = ready(open_page(width))
+    page.get_by_label("Exemplar", exact=True).last.fill(CALM)
+    points = shown_points(page, server)
+    (loud, *_), (calm, *_) = lonely(points, "loud"), lonely(points, "calm")
+    for name, point in (("from", loud), ("to", calm)):
+        page.get_by_label("Find an exemplar").fill(point["text"])
+        page.get_by_label(f"Write {name} “{point['text']}”").first.click()
+    page.locator(".share:visible").fill("0.25")
+    page.locator(".card").nth(1).get_by_role("checkbox").check()
+    page.get_by_text("Table", exact=True).click()
+    page.get_by_label("Attribute 1").fill("näme|")
+    page.get_by_label("Value 1").fill("n4 k5")
+    page.get_by_label("Retrieve from").fill("loud")
+    page.get_by_label("Retrieve from").blur()
+    page.get_by_role("group", name="Show on the map").get_by_role("button", name="calm").click()
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(700)  # the address follows the last change
+    fragment = page.url.removeprefix(f"{server.address}/")
+
+    def everything(page: Any) -> list[Any]:
+        page.locator("#map .points path").first.wait_for()
+        cards = page.locator(".card")
+        expect(page.locator(".card[aria-busy]")).to_have_count(0)
+        return [
+            page.locator("textarea, input:not([type=password]), select").evaluate_all(
+                "all => all.filter(one => one.id !== 'find').map(one => one.type + one.value + one.checked)"
+            ),
+            cards.locator(".origin").all_inner_texts(),
+            cards.locator(".written").all_inner_texts(),
+            page.locator("#map-legend button").evaluate_all("all => all.map(one => one.ariaPressed)"),
+            page.locator("#map .points path").count(),
+        ]
+
+    before = everything(page)
+    assert len(before[1]) == 5
+    assert before[3] == ["true", "false"] or before[3] == ["false", "true"]
+    assert all(before[2])
+    again = open_page(width, fragment)
+    expect(text_of(again, 4)).to_have_text(before[2][4])
+    assert everything(again) == before
+
+
+def test_a_damaged_link_is_named(open_page: Any) -> None:
+    page = open_page(DESK, "#b64-nonsense")
+    expect(page.get_by_role("alert").first).to_have_text("This link is damaged, so the page starts afresh.")
+    expect(text_of(page, 0)).to_have_text(re.compile("k"))
+
+
+def test_words_tell_where_they_come_from_by_keyboard_and_mouse(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    card = page.locator(".card").nth(3)
+    expect(card.locator(".written")).to_have_text(LOUD_TEXT)
+    page.keyboard.press("Tab")
+    expect(card.locator(".word").nth(0)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(card.locator(".word").nth(1)).to_be_focused()
+    expect(card.locator(".detail")).to_have_text(
+        re.compile(r"n4 from the source · copied \d+ %\s*attention .*n4 \d+ %")
+    )
+    page.keyboard.press("End")
+    expect(card.locator(".detail")).to_have_text(re.compile("k5 from the source"))
+    page.keyboard.press("Tab")
+    expect(card.locator(".detail")).to_have_text("")
+    card.locator(".word").first.hover()
+    expect(card.locator(".detail")).to_have_text(re.compile("up the model’s own"))
+    styles = [
+        page.locator(f".legend .word.{kind}").evaluate(
+            "one => [getComputedStyle(one).color, getComputedStyle(one).textDecorationStyle, "
+            "getComputedStyle(one).textDecorationLine]"
+        )
+        for kind in ("source", "exemplar", "unlicensed", "other")
+    ]
+    assert len({colour for colour, *_ in styles}) == len({tuple(marks) for _, *marks in styles}) == 4
+
+
+def test_leaks_and_facts_are_counted_and_marked(open_page: Any) -> None:
+    word = {"copied": 0.5, "attended": [{"text": "n4", "weight": 0.75}]}
+    words = [
+        {**word, "text": "up", "start": 0, "end": 2, "origin": "exemplar", "fact": None},
+        {**word, "text": "12", "start": 3, "end": 5, "origin": "exemplar", "fact": "unlicensed"},
+    ]
+    answer = {"text": "up 12!", "words": words, "truncated": 0, "exemplar_truncated": 3}
+
+    def prepare(page: Any) -> None:
+        page.route("**/v1/write", lambda route: route.fulfill(json=answer))
+
+    page = open_page(DESK, prepare=prepare)
+    expect(text_of(page, 0)).to_have_text("up 12!")
+    card = page.locator(".card").first
+    expect(card.locator(".detail")).to_have_text(
+        "2 words from the exemplar only · 1 word of facts without licence · the end of the exemplar was not read"
+    )
+    expect(card.get_by_role("button", name="up, from the exemplar only")).to_have_class("word exemplar")
+    expect(card.get_by_role("button", name="12, fact without licence")).to_have_class("word unlicensed")
+
+
+def test_the_map_can_be_used_by_keyboard(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    points = server.ask("/v1/map")[1]["points"]
+    loud = next(point["text"] for point in points if point["group"] == "loud")
+    calm = next(point["text"] for point in points if point["group"] == "calm")
+    page.get_by_label("Find an exemplar").fill(loud)
+    first = page.get_by_role("button", name=loud, exact=True)
+    expect(first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".card textarea").nth(3)).to_have_value(loud)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_label("Find an exemplar").fill(calm)
+    page.get_by_label(f"Write to “{calm}”").press("Enter")
+    share = page.locator(".share:visible")
+    share.focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(LOUD_TEXT)
+    page.keyboard.press("End")
+    expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(CALM_TEXT)
+
+
+def test_a_house_style_is_saved_and_used(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    name = page.get_by_label("Name of the style")
+    name.fill("brief")
+    name.press("Enter")
+    expect(page.get_by_role("alert").first).to_have_text(re.compile("Tick one card"))
+    page.get_by_label("Exemplar", exact=True).last.fill(CALM)
+    page.locator(".card").nth(3).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Save style").click()
+    page.locator("#styles").get_by_role("button", name=re.compile("^brief")).click()
+    assert server.ask("/v1/styles/brief")[1]["exemplars"] == [{"exemplar": CALM, "weight": 1.0}]
+    expect(page.locator(".origin").last).to_have_text("House style · brief")
+    expect(text_of(page, 4)).to_have_text(CALM_TEXT)
+    page.get_by_role("button", name="Remove the style brief").click()
+    expect(page.locator("#styles li")).to_have_count(0)
+    assert server.ask("/v1/styles")[1] == {"styles": []}
+
+
+def test_export_gives_a_table_in_markdown(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    page.get_by_label("Exemplar", exact=True).last.fill(f"{LOUD} | up")
+    expect(text_of(page, 3)).to_have_text(re.compile("up"))
+    page.get_by_role("button", name="Export").click()
+    text = page.get_by_label("Markdown").input_value()
+    assert text.startswith(f"**Source:** {SOURCE}\n\n| exemplar | similarity | text |")
+    rows = text.splitlines()[4:]
+    assert len(rows) == 4
+    assert rows[3].startswith(f"| {LOUD} \\| up |  | up n4 k5 |")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert Path(download.value.path()).read_text("utf-8") == text
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def as_if_guided(server: Server) -> Any:
+    """Let the page believe that the model was trained for guidance."""
+    model = server.ask("/v1/model")[1]
+    assert model["takes_guidance"] is False
+    told = {**model, "takes_guidance": True}
+    return lambda page: page.route("**/v1/model", lambda route: route.fulfill(json=told))
+
+
+def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK, prepare=as_if_guided(server)))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    with page.expect_request(lambda one: '"guidance":1.5' in (one.post_data or "")):
+        page.get_by_role("slider", name="Strength").fill("1.5")
+    expect(ready(open_page(DESK)).locator("#strength")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (413, "This is too long for the server. Shorten the source or the exemplar."),
+        (422, "'source' is odd."),
+        (503, "The server needed too long. Try again, perhaps with a shorter text."),
+    ],
+)
+def test_a_refusal_is_said_on_its_card(open_page: Any, status: int, message: str) -> None:
+    def prepare(page: Any) -> None:
+        page.route("**/v1/write", lambda route: route.fulfill(status=status, json={"error": "'source' is odd."}))
+
+    page = open_page(DESK, prepare=prepare)
+    card = page.locator(".card").first
+    expect(card.get_by_role("alert")).to_have_text(message)
+    page.unroute("**/v1/write")
+    card.get_by_role("button", name="Try again").click()
+    expect(text_of(page, 0)).to_have_text(re.compile("k"))
+    expect(card.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_busy_server_is_asked_again(open_page: Any) -> None:
+    refused: list[str] = []
+
+    def answer(route: Any) -> None:
+        if len(refused) < 3:
+            refused.append(route.request.url)
+            route.fulfill(status=429, json={"error": "busy"}, headers={"Retry-After": "1"})
+        else:
+            route.continue_()
+
+    page = open_page(DESK, prepare=lambda page: page.route("**/v1/write", answer))
+    expect(page.locator(".card").first.get_by_role("alert")).to_have_text("The server is busy; trying again in 1 s.")
+    expect(text_of(page, 0)).to_have_text(re.compile("k"))
+
+
+def test_a_token_is_asked_for_once(open_page: Any) -> None:
+    def answer(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer secret":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"error": "the token is missing or wrong."})
+
+    page = open_page(DESK, prepare=lambda page: page.route("**/v1/**", answer))
+    for given in ("wrong", "secret"):
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.get_by_role("textbox", name="Token").fill(given)
+        page.get_by_role("button", name="Use it").click()
+    expect(text_of(page, 0)).to_have_text(re.compile("k"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int, scheme: str) -> None:
+    package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")
+    page = ready(open_page(width, prepare=as_if_guided(server), scheme=scheme))
+    page.get_by_label("Exemplar", exact=True).last.fill("up n1 k2 k9")
+    page.get_by_label("Find an exemplar").fill("up")
+    page.locator("#found li").first.wait_for()
+    points = server.ask("/v1/map")[1]["points"]
+    page.get_by_label(f"Write from “{points[0]['text']}”").or_(page.locator("#found .quiet").first).first.click()
+    page.locator("#found li").nth(1).locator(".quiet").nth(1).click()
+    expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(re.compile("k5"))
+    page.locator(".word").first.hover()
+    for opened in ("page", "dialog"):
+        if opened == "dialog":
+            page.get_by_role("button", name="Export").click()
+        found = package.Axe().run(page).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        assert serious == [], json.dumps([[one["id"], [n["html"] for n in one["nodes"]]] for one in serious], indent=1)
+    across, inside = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert across <= inside == width
+
+
+def test_colours_follow_the_switch(open_page: Any) -> None:
+    page = open_page(DESK)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_label("Colours").select_option("dark")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    assert open_page(DESK, scheme="dark").evaluate(ground) == dark
+
+
+def test_the_page_asks_nobody_else(open_page: Any, server: Server) -> None:
+    asked: list[str] = []
+    ready(open_page(DESK, prepare=lambda page: page.on("request", lambda request: asked.append(request.url))))
+    assert len(asked) > 8
+    assert all(url.startswith(server.address) for url in asked)
+    for path in ("/", "/static/page.js", "/static/page.css"):
+        status, _, headers = server.ask(path)
+        assert status == 200
+        assert headers["content-security-policy"].startswith("default-src 'self';")
