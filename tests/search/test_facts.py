@@ -3,6 +3,7 @@
 import itertools
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from exadec.textmetrics.licensing import Checker
 from exadec.training.checkpoint import NAMES, Run, open_corpus, open_run
 from exadec.training.evaluation import check_facts, decode_split, evaluate
 from exadec.training.trainer import train
-from support.small_models import build_small_model, random_batch
+from support.small_models import build_small_model, random_batch, random_instances
 from support.toys import config_for, write_splits
 
 CPU = torch.device("cpu")
@@ -219,57 +220,52 @@ def test_the_announced_group_is_licensed() -> None:
     assert licensing_text("They paid.", None, group_in_source=True) == "They paid."
 
 
-class Only(Rule):
-    """A text may have these words alone, and end only after the last of them."""
+class OneWord(Rule):
+    """The text is one of these words, and no more."""
 
-    def __init__(self, words: list[int], last: int | None):
-        self.words, self.last = words, last
-
-    def allows(self, ids: list[int], word: int) -> bool:  # type: ignore[override]
-        if word == EOS:
-            return bool(ids) and (self.last is None or ids[-1] == self.last)
-        return word in self.words
-
-
-def test_a_dead_end_still_gives_a_text() -> None:
-    """First by a wider search, then by cutting a free text, then by the beginning of the source."""
-    model, batch = build_small_model(), random_batch(3)
-    config = SearchConfig(beam_size=1, max_length=5, facts="strict")
-    free = [best for [best] in search_batch(model, batch, config).hypotheses]
-    nothing = search_batch(model, batch, replace(config, facts="off"), rules=[Only([], None)] * 3).hypotheses
-    assert nothing == [[], [], []]
-    firsts = [one.ids[0] for one in free]
-    cut = search_batch(model, batch, config, rules=[CutAfter(first) for first in firsts]).hypotheses
-    assert [best.ids for [best] in cut] == [[first] for first in firsts]
-    sources = [batch.source[number][: batch.source_lengths[number]].tolist() for number in range(3)]
-    restored = [[int(batch.unknown[n][w - 20]) if w >= 20 else w for w in ids] for n, ids in enumerate(sources)]
-    begun = search_batch(model, batch, config, rules=[BeginsLike(ids) for ids in restored]).hypotheses
-    assert [best.ids for [best] in begun] == [ids[: len(best.ids)] for ids, [best] in zip(restored, begun, strict=True)]
-
-
-class CutAfter(Rule):
-    """Nothing but one word is a text, and no search ends: a search asks about the word after it first."""
-
-    def __init__(self, word: int):
-        self.word, self.asked = word, 0
-
-    def allows(self, ids: list[int], word: int) -> bool:  # type: ignore[override]
-        if word == EOS:
-            return list(ids) == [self.word] and self.asked > 0
-        self.asked += len(ids) == 1 and word != self.word
-        return not ids and word == self.word
-
-
-class BeginsLike(Rule):
-    """The text is a beginning of these words."""
-
-    def __init__(self, words: list[int]):
+    def __init__(self, *words: int):
         self.words = words
 
-    def allows(self, ids: list[int], word: int) -> bool:  # type: ignore[override]
-        if word == EOS:
-            return bool(ids)
-        return len(ids) < len(self.words) and self.words[len(ids)] == word
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return bool(ids) if word == EOS else not ids and word in self.words
+
+
+class NoWayAfter(Rule):
+    """A text that begins with this word can neither go on nor end."""
+
+    def __init__(self, word: int):
+        self.word = word
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return not ids or ids[0] != self.word
+
+
+STRICT = SearchConfig(beam_size=1, max_length=5, facts="strict")
+
+
+def test_a_dead_end_is_searched_more_widely() -> None:
+    model, batch = build_small_model(), random_batch(3)
+    firsts = [best.ids[0] for [best] in search_batch(model, batch, STRICT).hypotheses]
+    rules = [NoWayAfter(first) for first in firsts]
+    assert search_batch(model, batch, replace(STRICT, facts="off"), rules=rules).hypotheses == [[], [], []]
+    found = search_batch(model, batch, STRICT, rules=rules).hypotheses
+    assert all(best.ids and best.ids[0] != first for [best], first in zip(found, firsts, strict=True))
+
+
+def test_what_no_search_finds_is_cut_from_a_free_text_or_from_the_source() -> None:
+    """Each text is to have three words at least, which the rule does not allow."""
+    model, batch = build_small_model(), random_batch(3)
+    config = replace(STRICT, min_length=3)
+    free = [best for [best] in search_batch(model, batch, config).hypotheses]
+    rules = [OneWord(best.ids[0]) for best in free]
+    assert search_batch(model, batch, replace(config, facts="off"), rules=rules).hypotheses == [[], [], []]
+    cut = search_batch(model, batch, config, rules=rules).hypotheses
+    assert [(best.ids, best.score) for [best] in cut] == [(best.ids[:1], best.score) for best in free]
+    sources = [one.source.tolist() for one in random_instances(3)]  # those of the batch
+    assert any(source[0] != best.ids[0] for source, best in zip(sources, free, strict=True))
+    begun = search_batch(model, batch, config, rules=[OneWord(source[0]) for source in sources]).hypotheses
+    assert [best.ids for [best] in begun] == [source[:1] for source in sources]
+    assert search_batch(model, batch, config, rules=[OneWord()] * 3).hypotheses == [[], [], []]
 
 
 def test_a_corpus_without_names_is_no_obstacle(tmp_path: Path) -> None:
