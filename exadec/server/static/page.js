@@ -118,10 +118,12 @@ function remember(storage, name, value) {
   try { storage.setItem(name, value); } catch { /* then it is asked for again */ }
 }
 
-function notify(text) {
+function notify(text, about = "") {
   $("notice").textContent = text || "";
   $("notice").hidden = !text;
+  $("notice").dataset.about = about;
 }
+const notifyOfRetrieval = (text) => notify(text, "retrieval");
 
 const said = [];
 const announce = later(400, () => { $("live").textContent = said.splice(0).join(" "); });
@@ -238,15 +240,15 @@ async function retrieve() {
   if (model.reads_exemplars && model.exemplars) {
     try {
       const group = state.group.trim() || null;
-      const { exemplars } = await askPatiently("retrieve", { ...what, group, k: RETRIEVED }, signal, notify);
-      notify("");
+      const { exemplars } = await askPatiently("retrieve", { ...what, group, k: RETRIEVED }, signal, notifyOfRetrieval);
+      if ($("notice").dataset.about === "retrieval") notify("");
       const found = exemplars.map(({ id, text, similarity }) => ({ kind: "retrieved", id, text, similarity }));
       const chosen = new Set(state.cards.filter((card) => card.chosen).map((card) => card.text));
       for (const card of found) card.chosen = chosen.has(card.text);
       setCards([...found, ...state.cards.filter((card) => card.kind !== "retrieved")]);
     } catch (error) {
       if (error.name === "AbortError") return;
-      notify(error.message);
+      notifyOfRetrieval(error.message);
     }
   }
   for (const card of state.cards) write(card);
