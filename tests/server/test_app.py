@@ -192,7 +192,10 @@ def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
 
 def test_the_page_about_the_server_names_every_route_and_option(server: Server) -> None:
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
-    told = {(method.lower(), path.replace("ID", "{id}").replace("NAME", "{name}")) for method, path in re.findall(r"\| `([A-Z]+) (/\S+)`", page)}
+    told = {
+        (method.lower(), path.replace("ID", "{id}").replace("NAME", "{name}"))
+        for method, path in re.findall(r"\| `([A-Z]+) (/\S+)`", page)
+    }
     paths = server.ask("/openapi.json")[1]["paths"]
     assert told == {(method, path) for path, methods in paths.items() for method in methods}
     options = {option for parameter in get_command(app).commands["serve"].params for option in parameter.opts}
