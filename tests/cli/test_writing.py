@@ -191,7 +191,7 @@ def test_a_split_is_written_as_json_and_with_several_texts_each(run: Path) -> No
         (["generate", "run", "--device", "gpu"], "unknown device 'gpu'; the devices are cpu, cuda,"),
         (["generate", "run", "--split", "test", "--device", "gpu"], "unknown device 'gpu'"),
         (["generate", "run", "--split", "test", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
-        (["generate", "run", "--split", "test", "--records"], "leave out --exemplar, --group and --records."),
+        (["generate", "run", "--split", "test", "--records"], "leave out --exemplar, --group, --style and --records."),
         (["generate", "run", "--group", "nobody"], "no training record has the group 'nobody'."),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),

@@ -1,5 +1,6 @@
 """The page in a real browser, on a phone and on a desk: what people do with it, by mouse and by keyboard."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
     """Opens the page in a window of its own. Errors of its script, and warnings of the browser, are failures."""
     contexts, faults = [], []
 
-    def opened(width: int, fragment: str = "", prepare: Any = None, scheme: str = "light") -> Any:
+    def opened(width: int, fragment: str | None = None, prepare: Any = None, scheme: str = "light") -> Any:
         context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
@@ -55,7 +56,7 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
         page.on("console", lambda one: "status of" in one.text or faults.append(one.text))
         if prepare is not None:
             prepare(page)
-        page.goto(f"{server.address}/{fragment}")
+        page.goto(f"{server.address}/{link(source=SOURCE) if fragment is None else fragment}")
         return page
 
     yield opened
@@ -70,10 +71,13 @@ def expect(locator: Any) -> Any:
     return expecting(locator)
 
 
-def ready(page: Any, source: str = SOURCE) -> Any:
+def link(**state: object) -> str:
+    return "#" + base64.urlsafe_b64encode(json.dumps(state).encode()).decode().rstrip("=")
+
+
+def ready(page: Any) -> Any:
     """With our source, three retrieved exemplars and their texts, an empty card, and the map."""
     page.locator("#map .points path").first.wait_for()
-    page.get_by_label("Source", exact=True).fill(source)
     expect(page.locator(".card")).to_have_count(4)
     for number in range(3):
         expect(text_of(page, number)).to_have_text(re.compile("k5"))
@@ -117,6 +121,17 @@ def test_writing_an_exemplar_changes_the_text(open_page: Any, width: int) -> Non
     expect(text_of(page, 3)).to_have_text(CALM_TEXT)
     expect(page.locator(".origin").last).to_have_text("Your own")
     expect(page.locator("#live")).to_have_text(re.compile(f"Text 4: {CALM_TEXT}"))
+
+
+def test_the_page_begins_with_an_example_and_follows_the_source(open_page: Any, server: Server) -> None:
+    page = open_page(DESK, "")
+    example = server.ask("/v1/examples")[1]["examples"][0]["source"]
+    source = page.get_by_label("Source", exact=True)
+    expect(source).to_have_value(example)
+    expect(text_of(page, 0)).to_have_text(re.compile(example.split()[-1]))
+    source.fill(SOURCE)
+    expect(text_of(page, 0)).to_have_text(re.compile("k5"))
+    expect(page.locator(".card")).to_have_count(4)
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
@@ -163,7 +178,7 @@ def test_a_drag_between_two_points_moves_the_wording(open_page: Any, server: Ser
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, server: Server, width: int) -> None:
-    page = ready(open_page(width), " ".join([f"house{width}"] * 3 + ["n4", "k5"]))
+    page = ready(open_page(width, link(source=" ".join([f"house{width}"] * 3 + ["n4", "k5"]))))
     page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
     expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
     with page.expect_response("**/v1/exemplars") as answer:

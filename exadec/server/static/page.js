@@ -174,7 +174,8 @@ function fromAddress(text) {
     strength: Number.isFinite(found.strength) ? found.strength : null,
     hidden: list(found.hidden).map(string),
     ends: list(found.ends).map(string).slice(0, 2),
-    cards: list(found.cards).slice(0, MOST_CARDS).map((card) => ({
+    // A link that was made by hand may name no cards at all: then they are retrieved.
+    cards: found.cards === undefined ? null : list(found.cards).slice(0, MOST_CARDS).map((card) => ({
       kind: ["retrieved", "own", "map", "between", "style", "plain"].includes(card?.kind) ? card.kind : "own",
       text: string(card?.text), id: string(card?.id), label: string(card?.label), style: string(card?.style),
       a: string(card?.a), b: string(card?.b), share: share(card?.share), chosen: card?.chosen === true,
@@ -947,15 +948,17 @@ function restore() {
   const { cards, ...rest } = found;
   Object.assign(state, rest);
   showSource();
-  setCards(cards);
+  setCards(cards ?? firstCards());
   drawMap();
-  for (const card of state.cards) write(card);
+  if (cards === null) retrieve();
+  else for (const card of state.cards) write(card);
   return true;
 }
 
+const firstCards = () => [model.reads_exemplars ? { kind: "own", text: "" } : { kind: "plain" }];
+
 function begin(examples) {
-  if (!model.reads_exemplars) setCards([{ kind: "plain" }]);
-  else setCards([{ kind: "own", text: "" }]);
+  setCards(firstCards());
   state.source = examples[0]?.source ?? "";
   showSource();
   retrieve();
