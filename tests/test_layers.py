@@ -225,3 +225,14 @@ def test_tests_mirror_modules() -> None:
     assert set(TESTED_IN.values()) <= files
     expected = {files_for(name)[0] for name in modules | packages}
     assert files - expected == set(OF_NO_MODULE), "every test file has a module, or a line in `OF_NO_MODULE`"
+
+
+def test_no_test_file_imports_another() -> None:
+    """Folders of tests have the names of programs in `benchmarks/`: which one is found depends on the order of tests."""
+    importing = [
+        f"{path.relative_to(TESTS)}: {line}"
+        for path in TESTS.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.match(r"\s*(from|import) (\w+\.)*test_", line)
+    ]
+    assert importing == [], "what two files of tests need belongs into `tests/support`"

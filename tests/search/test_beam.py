@@ -1,6 +1,5 @@
 """Beam search against exhaustive enumeration, and its parts one by one."""
 
-import dataclasses
 import itertools
 import math
 
@@ -14,6 +13,7 @@ from exadec.corpus.vocabulary import BOS, EOS, PAD
 from exadec.model.decoder import DecoderState
 from exadec.search.beam import Hypothesis, Known, beam_search, length_penalty, repeating_words
 from exadec.search.generate import NEVER_WRITTEN
+from support.random_models import Prefix, RandomModel, start
 from support.small_models import ALL_OPTIONS, batch_for, build_small_model
 
 WORDS = 6
@@ -24,46 +24,6 @@ FORBIDDEN = (0, BOS)
 
 
 CPU = torch.device("cpu")
-
-
-@dataclasses.dataclass
-class Prefix:
-    """A state that remembers everything written so far."""
-
-    words: torch.Tensor
-
-    instances: int
-
-    def select(self, indices: torch.Tensor) -> "Prefix":
-        return Prefix(self.words[indices], self.instances)
-
-    def keep(self, instances: torch.Tensor) -> "Prefix":
-        return Prefix(self.words.unflatten(0, (self.instances, -1))[instances].flatten(0, 1), len(instances))
-
-
-class RandomModel:
-    """log p depends on the instance and on the whole prefix, through a hash: nothing a shortcut could exploit.
-
-    The higher `eagerness`, the more likely is the end symbol.
-    """
-
-    def __init__(self, seed: int, eagerness: float = 0.0):
-        self.seed, self.eagerness = seed, eagerness
-
-    def distribution(self, prefix: list[int]) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**31)
-        logits = 2 * torch.randn(WORDS, generator=generator)
-        logits[EOS] += self.eagerness
-        return torch.log_softmax(logits, dim=0)
-
-    def step(self, state: Prefix, words: torch.Tensor) -> tuple[Known, Prefix]:
-        longer = torch.cat([state.words, words[:, None]], dim=1)
-        log_probs = torch.stack([self.distribution(row) for row in longer.tolist()])
-        return Known(log_probs), Prefix(longer, state.instances)
-
-
-def start(instances: int) -> Prefix:
-    return Prefix(torch.arange(100, 100 + instances)[:, None], instances)  # the instance's number is part of its prefix
 
 
 def enumerate_all(model: RandomModel, instance: int, config: SearchConfig) -> list[Hypothesis]:
@@ -96,7 +56,7 @@ def test_wide_beam_equals_exhaustive_search(
     seed: int, alpha: float, min_length: int, block_ngram: int, stopping: str
 ) -> None:
     """There are fewer texts than the beam is wide, so that `full` never stops because the beam is full."""
-    model = RandomModel(seed)
+    model = RandomModel(WORDS, seed)
     config = SearchConfig(
         beam_size=200,
         length_penalty=alpha,
@@ -172,7 +132,7 @@ def test_every_rule_for_stopping_equals_a_slow_search(
 
 def test_going_on_until_certain_finds_texts_that_score_higher() -> None:
     """The rules only decide when to stop, so the longest search has found what the others found, and sometimes more."""
-    model, better = RandomModel(8), dict.fromkeys(("full", "first"), 0)
+    model, better = RandomModel(WORDS, 8), dict.fromkeys(("full", "first"), 0)
     rules = {
         stopping: beam_search(
             model.step, start(60), 60, SearchConfig(beam_size=3, max_length=9, stopping=stopping), FORBIDDEN, CPU
@@ -188,7 +148,7 @@ def test_going_on_until_certain_finds_texts_that_score_higher() -> None:
 
 
 def test_beam_of_one_is_greedy_search() -> None:
-    model, config = RandomModel(3), SearchConfig(beam_size=1, max_length=8)
+    model, config = RandomModel(WORDS, 3), SearchConfig(beam_size=1, max_length=8)
     for instance, (found,) in enumerate(beam_search(model.step, start(5), 5, config, FORBIDDEN, CPU)):
         prefix = [100 + instance, BOS]
         while prefix[-1] != EOS and len(prefix) < 2 + config.max_length - 1:
@@ -200,7 +160,7 @@ def test_beam_of_one_is_greedy_search() -> None:
 
 @pytest.mark.parametrize("beam", [1, 2, 7])
 def test_instances_do_not_disturb_one_another(beam: int) -> None:
-    model, config = RandomModel(5), SearchConfig(beam_size=beam, max_length=6)
+    model, config = RandomModel(WORDS, 5), SearchConfig(beam_size=beam, max_length=6)
     together = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU)
     for i in range(4):
         alone = beam_search(model.step, Prefix(torch.tensor([[100 + i]]), 1), 1, config, FORBIDDEN, CPU)
@@ -208,7 +168,7 @@ def test_instances_do_not_disturb_one_another(beam: int) -> None:
 
 
 def test_every_hypothesis_ends_within_the_limit_and_avoids_forbidden_words() -> None:
-    model, config = RandomModel(6), SearchConfig(beam_size=4, max_length=3)
+    model, config = RandomModel(WORDS, 6), SearchConfig(beam_size=4, max_length=3)
     for hypotheses in beam_search(model.step, start(8), 8, config, (0, BOS, 5), CPU, n_best=4):
         assert hypotheses
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
@@ -234,7 +194,7 @@ def test_words_that_repeat_an_ngram_by_hand() -> None:
 
 def test_n_best_beyond_the_beam_is_refused() -> None:
     with pytest.raises(ValueError, match="from 1 to the beam size 2, but is 3"):
-        beam_search(RandomModel(0).step, start(1), 1, SearchConfig(beam_size=2), (), CPU, n_best=3)
+        beam_search(RandomModel(WORDS, 0).step, start(1), 1, SearchConfig(beam_size=2), (), CPU, n_best=3)
 
 
 @pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from search.test_beam import Prefix, start
 
 from exadec.api import Generation, Writer, load
 from exadec.bundle.packing import export
 from exadec.config import VARIANTS, Config, SearchConfig
 from exadec.corpus.prepare import prepare
 from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
-from exadec.corpus.vocabulary import EOS, SPECIALS, PieceTable, Vocabulary
+from exadec.corpus.vocabulary import EOS, PieceTable, Vocabulary
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.request import Request
 from exadec.search.beam import Known, beam_search
@@ -29,13 +28,14 @@ from exadec.textmetrics.licensing import Checker
 from exadec.training.checkpoint import NAMES, Run, open_corpus, open_run
 from exadec.training.evaluation import check_facts, decode_split, evaluate
 from exadec.training.trainer import train
+from support.letters import FORBIDDEN
+from support.random_models import Prefix, start
 from support.small_models import build_small_model, random_batch, random_instances
 from support.toys import config_for, write_splits
 
 CPU = torch.device("cpu")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 TOWNS = ("Porto", "Accra", "Oslo", "Quito", "Turin")
-FORBIDDEN = [number for number in range(len(SPECIALS)) if number != EOS]
 
 SOURCES = {
     "On Monday 12 people left Porto .": r"Fri|Friday|Sun|13|[Tt]hirteen|Accra|2\.5|(?:12|[Tt]welve) million",

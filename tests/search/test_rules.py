@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from search.test_beam import Prefix, start
 
 from exadec.api import Generation, Writer
 from exadec.config import SearchConfig
@@ -14,66 +13,32 @@ from exadec.corpus.segment import BpeSegmenter, WordSegmenter
 from exadec.corpus.vocabulary import BOS, EOS, SPECIALS, PieceTable, Vocabulary
 from exadec.errors import InputError, RequestError
 from exadec.request import Request, parse_request
-from exadec.search.beam import Hypothesis, Known, beam_search, length_penalty
+from exadec.search.beam import Hypothesis, beam_search, length_penalty
 from exadec.search.rules import Beginning, Required, Rule, Spelling, forbid, rule_for
 from exadec.training.trainer import train
+from support.letters import FORBIDDEN, LETTERS, PIECES, keeps, random_model
+from support.random_models import RandomModel, start
 from support.toys import toy_records, variant_config, write_splits
 
 CPU = torch.device("cpu")
-PIECES = [*SPECIALS, "a", "b", "c"]
-LETTERS = range(len(SPECIALS), len(PIECES))
-FORBIDDEN = [number for number in range(len(SPECIALS)) if number != EOS]
 
 
-class RandomModel:
-    """log p of three letters and the end symbol depends on the instance and all letters so far."""
-
-    def __init__(self, seed: int, eagerness: float = 0.0):
-        self.seed, self.eagerness = seed, eagerness
-
-    def distribution(self, prefix: list[int]) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**31)
-        logits = 2 * torch.randn(len(PIECES), generator=generator)
-        logits[EOS] += self.eagerness
-        return torch.log_softmax(logits, dim=0)
-
-    def step(self, state: Prefix, words: torch.Tensor) -> tuple[Known, Prefix]:
-        longer = torch.cat([state.words, words[:, None]], dim=1)
-        return Known(torch.stack([*map(self.distribution, longer.tolist())])), Prefix(longer, state.instances)
-
-    def texts(self, config: SearchConfig) -> list[Hypothesis]:
-        """All that the first instance can have, best first."""
-        found = []
-        for length in range(config.max_length):
-            for words in itertools.product(LETTERS, repeat=length):
-                prefix, total = [100, BOS], 0.0
-                for word in (*words, EOS):
-                    total += self.distribution(prefix)[word].item()
-                    prefix.append(word)
-                found.append(Hypothesis(list(words), total / length_penalty(length + 1, config.length_penalty)))
-        return sorted(found, key=lambda one: -one.score)
+def all_texts(model: RandomModel, config: SearchConfig) -> list[Hypothesis]:
+    """All that the first instance can have, best first."""
+    found = []
+    for length in range(config.max_length):
+        for words in itertools.product(LETTERS, repeat=length):
+            prefix, total = [100, BOS], 0.0
+            for word in (*words, EOS):
+                total += model.distribution(prefix)[word].item()
+                prefix.append(word)
+            found.append(Hypothesis(list(words), total / length_penalty(length + 1, config.length_penalty)))
+    return sorted(found, key=lambda one: -one.score)
 
 
 @pytest.fixture
 def spelling() -> Spelling:
     return Spelling(WordSegmenter(pretokenized=True, lower_case=False), PieceTable(Vocabulary(PIECES[len(SPECIALS) :])))
-
-
-def keeps(request: Request, text: str) -> bool:
-    """What a request asks for, read from the text alone."""
-    words = text.split()
-
-    def has(phrase: str) -> bool:
-        size = len(phrase.split())
-        return any(words[place : place + size] == phrase.split() for place in range(len(words)))
-
-    beginning = (request.beginning or "").split()
-    return (
-        words[: len(beginning)] == beginning
-        and all(map(has, request.required))
-        and not any(map(has, request.forbidden))
-        and (request.max_characters is None or len(text) <= request.max_characters)
-    )
 
 
 REQUESTS = [
@@ -93,8 +58,8 @@ REQUESTS = [
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 @pytest.mark.parametrize("seed", range(3))
 def test_wide_beam_equals_exhaustive_search(request_: Request, seed: int, spelling: Spelling) -> None:
-    model, config = RandomModel(seed), SearchConfig(beam_size=400, max_length=5)
-    expected = [one for one in model.texts(config) if keeps(request_, spelling.text(one.ids))][:4]
+    model, config = random_model(seed), SearchConfig(beam_size=400, max_length=5)
+    expected = [one for one in all_texts(model, config) if keeps(request_, spelling.text(one.ids))][:4]
     rule, _ = rule_for(request_, spelling)
     [found] = beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, n_best=4, rules=[rule])
     assert [one.ids for one in found] == [one.ids for one in expected]
@@ -108,19 +73,19 @@ def test_a_narrow_beam_keeps_every_rule(request_: Request, beam: int, spelling: 
     rule, _ = rule_for(request_, spelling)
     config = SearchConfig(beam_size=beam, max_length=9)
     for seed in range(20):
-        model = RandomModel(seed, eagerness=1.0)
+        model = random_model(seed, eagerness=1.0)
         for [best, *_] in beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, rules=[rule] * 3):
             assert keeps(request_, spelling.text(best.ids))
 
 
 def test_no_demand_changes_nothing() -> None:
-    model, config = RandomModel(4), SearchConfig(beam_size=3, max_length=8)
+    model, config = random_model(4), SearchConfig(beam_size=3, max_length=8)
     plain = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU, n_best=2)
     assert beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU, n_best=2, rules=[Rule()] * 4) == plain
 
 
 def test_rules_of_one_instance_leave_the_others_alone(spelling: Spelling) -> None:
-    model, config = RandomModel(7), SearchConfig(beam_size=3, max_length=8)
+    model, config = random_model(7), SearchConfig(beam_size=3, max_length=8)
     plain = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU)
     rule, _ = rule_for(Request("s", beginning="c c c"), spelling)
     found = beam_search(model.step, start(3), 3, config, FORBIDDEN, CPU, rules=[Rule(), rule, Rule()])
@@ -129,7 +94,7 @@ def test_rules_of_one_instance_leave_the_others_alone(spelling: Spelling) -> Non
 
 
 def test_what_cannot_be_kept_gives_no_text(spelling: Spelling) -> None:
-    model, config = RandomModel(0), SearchConfig(beam_size=3, max_length=4)
+    model, config = random_model(0), SearchConfig(beam_size=3, max_length=4)
     rule, _ = rule_for(Request("s", required=("a b c a b",)), spelling)
     assert beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, rules=[rule]) == [[]]
 
@@ -140,7 +105,7 @@ def test_told_words_are_those_of_the_final_text() -> None:
     for seed in range(20):
         told: list[list[list[int]]] = [[], []]
         [[first], [second]] = beam_search(
-            RandomModel(seed).step,
+            random_model(seed).step,
             start(2),
             2,
             config,

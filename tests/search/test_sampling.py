@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from search.test_beam import start
-from search.test_rules import FORBIDDEN, LETTERS, PIECES, RandomModel, keeps
 
 from exadec.api import Generation, Writer
 from exadec.config import SearchConfig
@@ -18,6 +16,8 @@ from exadec.request import Request
 from exadec.search.rules import Spelling, rule_for
 from exadec.search.sampling import sample
 from exadec.training.trainer import train
+from support.letters import FORBIDDEN, LETTERS, PIECES, keeps, random_model
+from support.random_models import start
 from support.toys import toy_records, variant_config, write_splits
 
 CPU = torch.device("cpu")
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (2.0, 0.7)])
 def test_words_are_drawn_in_proportion(temperature: float, top_p: float) -> None:
-    model, count = RandomModel(3), 20_000
+    model, count = random_model(3), 20_000
     config = SearchConfig(max_length=2, temperature=temperature, top_p=top_p)
     [texts] = sample(model.step, start(1), [7], config, FORBIDDEN, CPU, count)
     found = Counter(one.ids[0] if one.ids else EOS for one in texts)
@@ -41,7 +41,7 @@ def test_words_are_drawn_in_proportion(temperature: float, top_p: float) -> None
 
 
 def test_a_text_depends_on_its_own_seed_alone() -> None:
-    model, config = RandomModel(1), SearchConfig(max_length=9, temperature=1.0)
+    model, config = random_model(1), SearchConfig(max_length=9, temperature=1.0)
     together = sample(model.step, start(3), [5, 6, 7], config, FORBIDDEN, CPU, 2)
     assert sample(model.step, start(3), [5, 9, 7], config, FORBIDDEN, CPU, 2)[::2] == together[::2]
     [many] = sample(model.step, start(1), [5], config, FORBIDDEN, CPU, 50)
@@ -49,7 +49,7 @@ def test_a_text_depends_on_its_own_seed_alone() -> None:
 
 
 def test_scores_are_those_of_the_model() -> None:
-    model, config = RandomModel(2), SearchConfig(max_length=6, temperature=1.5, length_penalty=0.0)
+    model, config = random_model(2), SearchConfig(max_length=6, temperature=1.5, length_penalty=0.0)
     [texts] = sample(model.step, start(1), [1], config, FORBIDDEN, CPU, 20)
     for one in texts:
         words = [100, BOS, *one.ids, EOS]
@@ -67,7 +67,7 @@ def test_rules_hold_for_drawn_texts() -> None:
         Request("s", max_characters=3),
     ):
         rule, _ = rule_for(request, spelling)
-        [texts] = sample(RandomModel(1).step, start(1), [3], config, FORBIDDEN, CPU, 200, [rule])
+        [texts] = sample(random_model(1).step, start(1), [3], config, FORBIDDEN, CPU, 200, [rule])
         assert len(texts) > 100
         assert all(keeps(request, spelling.text(one.ids)) for one in texts)
         assert all(word in LETTERS for one in texts for word in one.ids)
