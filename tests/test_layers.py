@@ -228,7 +228,7 @@ def test_tests_mirror_modules() -> None:
 
 
 def test_no_test_file_imports_another() -> None:
-    """Folders of tests have the names of programs in `benchmarks/`: which one is found depends on the order of tests."""
+    """Folders of tests have the names of programs in `benchmarks/`: which is found depends on the order."""
     importing = [
         f"{path.relative_to(TESTS)}: {line}"
         for path in TESTS.rglob("*.py")

@@ -107,7 +107,7 @@ def search_slowly(model: RandomModel, instance: int, config: SearchConfig, n_bes
 
 @settings(max_examples=300, deadline=None)
 @given(
-    model=st.builds(RandomModel, st.integers(0, 10**6), st.sampled_from([-3.0, 0.0, 2.0])),
+    model=st.builds(RandomModel, st.just(WORDS), st.integers(0, 10**6), st.sampled_from([-3.0, 0.0, 2.0])),
     alpha=st.sampled_from([0.0, 0.5, 1.0, 2.5]),
     max_length=st.integers(1, 7),
     min_length=st.integers(0, 6),

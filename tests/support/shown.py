@@ -22,5 +22,5 @@ def show(renderable: RenderableType, colour: bool = False, width: int = 80) -> s
 def generation(text: str, exemplar: str | None = None, similarity: float | None = None) -> Generation:
     exemplars = [] if exemplar is None else [exemplar]
     return Generation(
-        text, 0.0, exemplar, exemplars, similarity, [], [], None, [], 0, 0, None, lambda: Explanation(None, None)
+        text, 0.0, exemplar, exemplars, similarity, [], [], None, [], 0, 0, lambda: Explanation(None, None)
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exadec.errors import InputError
-from exadec.textmetrics import bleu, confidence_interval, leak, manner, metrics, parent, rouge, support
+from exadec.textmetrics import bleu, confidence_interval, leak, licensed, manner, metrics, parent, rouge, support
 from exadec.textmetrics.manner import agreements
 from exadec.textmetrics.metrics import METRICS, choose_for_report, require_steering, score_all, with_both_bleus
 from exadec.textmetrics.traits import YES_OR_NO
@@ -42,6 +42,7 @@ def test_every_listed_metric_is_the_score_of_its_own_function() -> None:
     expected |= {"parent": of_tables["f1"], "parent_precision": of_tables["precision"]}
     expected |= {"parent_recall": of_tables["recall"], "manner": manner(TEXTS, EXEMPLARS)}
     expected |= {"leak": leak(TEXTS, SOURCES, EXEMPLARS), "support": support(TEXTS, SOURCES)}
+    expected |= {"facts": licensed(TEXTS, SOURCES)}
     for trait, found in zip(YES_OR_NO, agreements(TEXTS, EXEMPLARS), strict=False):
         assert found.if_exemplar_has is not None
         expected[f"follows_{trait}"] = replace(found.if_exemplar_has, name=f"{YES_OR_NO[trait]} followed")
@@ -86,7 +87,7 @@ def test_unknown_metrics_and_missing_material_are_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown metric 'meteor'; the metrics are rouge1, .*, follows_long\."):
         score_all(["rouge1", "meteor"], TEXTS, GOLD)
     needy = {name: metric.needs for name, metric in METRICS.items() if metric.needs}
-    assert len(needy) == 13
+    assert len(needy) == 14
     for name, needs in needy.items():
         for missing in needs:
             rest = {need: GIVEN[need] for need in needs if need != missing}
