@@ -3,6 +3,7 @@
 In: decoder states and a `Memory` of encoded positions. Out: one softmax over the memory, and the context it averages.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,9 +24,9 @@ class Positions:
     mask: torch.Tensor
     """(B, k·Z) bool: true at words, false at padding."""
 
-    def keep(self, instances: torch.Tensor) -> "Positions":
-        """The same for some of the instances."""
-        return Positions(self.values[instances], self.keys[instances], self.mask[instances])
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Positions":
+        """The same with every tensor changed."""
+        return Positions(change(self.values), change(self.keys), change(self.mask))
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,22 @@ class Memory:
         """B."""
         return self.ids.shape[0]  # `len` is a constant where the model is traced
 
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Memory":
+        """The same with every tensor changed."""
+        return Memory(
+            change(self.values),
+            change(self.keys),
+            None if self.copy_keys is None else change(self.copy_keys),
+            change(self.mask),
+            change(self.ids),
+            self.extended,
+            None if self.other_case is None else change(self.other_case),
+            None if self.exemplars is None else self.exemplars.map(change),
+        )
+
     def keep(self, instances: torch.Tensor) -> "Memory":
         """The same for some of the instances."""
-        return Memory(
-            self.values[instances],
-            self.keys[instances],
-            None if self.copy_keys is None else self.copy_keys[instances],
-            self.mask[instances],
-            self.ids[instances],
-            self.extended,
-            None if self.other_case is None else self.other_case[instances],
-            None if self.exemplars is None else self.exemplars.keep(instances),
-        )
+        return self.map(lambda part: part[instances])
 
 
 def attend(

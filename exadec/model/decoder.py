@@ -38,12 +38,15 @@ class DecoderState:
         A hypothesis stays with its instance, so the K hypotheses share the memory and it is never copied.
         """
         assert len(indices) % self.memory.instances == 0
-        coefficients = None if self.coefficients is None else self.coefficients[indices]
-        return replace(
-            self,
-            recurrent=tuple(part[indices] for part in self.recurrent),
-            attentional=self.attentional[indices],
-            coefficients=coefficients,
+        return self.map(lambda part: part[indices])
+
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "DecoderState":
+        """The same with every tensor of the hypotheses changed; the memory stays."""
+        return DecoderState(
+            tuple(map(change, self.recurrent)),
+            change(self.attentional),
+            None if self.coefficients is None else change(self.coefficients),
+            self.memory,
         )
 
     def keep(self, instances: torch.Tensor) -> "DecoderState":

@@ -6,10 +6,11 @@ Out: n-best hypotheses.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
+from torch.nn import functional
 
 from exadec.config import SearchConfig
 from exadec.corpus.vocabulary import BOS, EOS, PAD
@@ -78,56 +79,78 @@ class Hypothesis:
     """log p divided by the length penalty."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
+Length = TypeVar("Length", float, torch.Tensor)
+
+
+def length_penalty(length: Length, alpha: float) -> Length:
     """Wu et al. (2016), equation 14: ((5 + length) / 6)^α, where the length includes the end symbol."""
     return ((5 + length) / 6) ** alpha
 
 
-def repeating_words(words: torch.Tensor, n: int) -> torch.Tensor:
-    """The next words that would repeat an n-gram: (N, t) -> (N, W), padded. N-grams exclude the begin symbol."""
+def repeating_words(words: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
+    """The next words that would repeat an n-gram: (N, t) -> (N, W), padded. N-grams exclude the begin symbol.
+
+    Each row has a begin symbol, as many words as `lengths` (N,) says, and whatever else.
+    """
     words = words[:, 1:]
     if words.shape[1] < n:
         return words[:, :0]
-    windows = words.unfold(1, n, 1)  # (N, t - n + 1, n)
-    prefix = words[:, words.shape[1] - n + 1 :]  # (N, n - 1)
-    same = (windows[:, :, :-1] == prefix[:, None]).all(dim=2)  # (N, t - n + 1)
+    windows = words.unfold(1, n, 1)  # (N, t - n, n)
+    starts = torch.arange(windows.shape[1], device=words.device)
+    before = torch.arange(1 - n, 0, device=words.device)
+    prefix = words.gather(1, (lengths[:, None] + before).clamp_min(0))  # (N, n - 1)
+    same = (windows[:, :, :-1] == prefix[:, None]).all(dim=2) & (starts + n <= lengths[:, None])  # (N, t - n)
     return torch.where(same, windows[:, :, -1], PAD)
 
 
-class Finished:
-    """The K best finished hypotheses of each instance so far."""
+@dataclass(frozen=True)
+class Beams(Generic[State]):
+    """The live hypotheses of B instances, K for each, and the best finished ones. One instance may be ahead of another.
 
-    def __init__(self, instances: int, beam: int, max_length: int, device: torch.device):
-        self.scores = torch.full((instances, beam), -torch.inf, device=device)  # (B, K)
-        self.words = torch.full((instances, beam, max_length), EOS, device=device)  # (B, K, L)
+    Before its first word an instance may have a single hypothesis, or K of which all but one have a log p of -inf.
+    """
 
-    def add(self, scores: torch.Tensor, words: torch.Tensor) -> None:
-        """Offer hypotheses: scores (B, K') with -inf for none, words (B, K', t)."""
-        padding = self.words.shape[2] - words.shape[2]
-        words = torch.nn.functional.pad(words, (0, padding), value=EOS)
-        scores = torch.cat([self.scores, scores], dim=1)
-        self.scores, order = scores.topk(self.scores.shape[1], dim=1)
-        every = torch.cat([self.words, words], dim=1)
-        self.words = every.gather(1, order[:, :, None].expand(-1, -1, every.shape[2]))
+    state: State
+    words: torch.Tensor
+    """(B, K, t): the begin symbol and the words; then room for more, as far as its columns go."""
+    log_p: torch.Tensor
+    """(B, K)"""
+    lengths: torch.Tensor
+    """(B,): how many words the live hypotheses of an instance have."""
+    scores: torch.Tensor
+    """(B, K): those of the finished hypotheses, best first; -inf for none."""
+    texts: torch.Tensor
+    """(B, K, L): their words, then end symbols."""
+    done: torch.Tensor
+    """(B,) bool: the search of these instances has ended. Nothing changes their finished hypotheses any more."""
 
-    def is_done(self, alive: torch.Tensor, length: int, config: SearchConfig, n_best: int) -> torch.Tensor:
-        """(B,): whether `config.stopping` ends the search, given log p of each instance's best live hypothesis (B,)."""
-        # log p only falls and the penalty only grows. So a live hypothesis scores at most what it has now, divided by
-        # the largest penalty.
-        reached = length if config.stopping == "first" else config.max_length
-        done = self.scores[:, n_best - 1] >= alive / length_penalty(reached, config.length_penalty)
-        if config.stopping == "full" or config.beam_size == 1:  # greedy search ends with its first text
-            done |= self.scores[:, -1] > -torch.inf
-        return done
+    @classmethod
+    def start(cls, state: State, instances: int, config: SearchConfig, device: torch.device) -> "Beams[State]":
+        """One hypothesis for each instance, with nothing but the begin symbol."""
+        return cls(
+            state,
+            torch.full((instances, 1, 1), BOS, device=device),
+            torch.zeros(instances, 1, device=device),
+            torch.zeros(instances, dtype=torch.long, device=device),
+            torch.full((instances, config.beam_size), -torch.inf, device=device),
+            torch.full((instances, config.beam_size, config.max_length), EOS, device=device),
+            torch.zeros(instances, dtype=torch.bool, device=device),
+        )
 
-    def keep(self, instances: torch.Tensor) -> None:
-        self.scores, self.words = self.scores[instances], self.words[instances]
+    def make_room(self) -> "Beams[State]":
+        """The same with another column for words."""
+        return replace(self, words=functional.pad(self.words, (0, 1), value=EOS))
+
+    def keep(self, instances: torch.Tensor) -> "Beams[State]":
+        """The same for some of the instances."""
+        rest = (self.words, self.log_p, self.lengths, self.scores, self.texts, self.done)
+        return Beams(self.state.keep(instances), *(part[instances] for part in rest))
 
     def best(self, instances: torch.Tensor, count: int) -> list[list[Hypothesis]]:
-        """The best hypotheses of some of the instances."""
+        """The best finished hypotheses of some of the instances."""
         results = []
-        for scores, words in zip(self.scores[instances].tolist(), self.words[instances].tolist(), strict=True):
-            found = [(score, row) for score, row in zip(scores, words, strict=True) if score > -torch.inf]
+        for scores, texts in zip(self.scores[instances].tolist(), self.texts[instances].tolist(), strict=True):
+            found = [(score, row) for score, row in zip(scores, texts, strict=True) if score > -torch.inf]
             results.append([Hypothesis(row[: row.index(EOS)], score) for score, row in found[:count]])
         return results
 
@@ -152,94 +175,138 @@ def beam_search(
     """
     if not 1 <= n_best <= config.beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {config.beam_size}, but is {n_best} instead.")
-    beam, longest = config.beam_size, config.max_length
     results: list[list[Hypothesis]] = [[] for _ in range(instances)]
     numbers = torch.arange(instances, device=device)  # (B,): which instances are still searched
-    words = torch.full((instances, 1), BOS, device=device)  # (N, t)
-    alive = torch.zeros(instances, 1, device=device)  # (B, K'): one hypothesis for each, until it has been expanded
-    finished = Finished(instances, beam, longest + 1, device)
+    beams = Beams.start(state, instances, config, device)
     never = torch.tensor(forbidden, device=device, dtype=torch.long)  # (W,)
-    for length in range(1, longest + 1):
-        next_words, state = step(state, words[:, -1])
+    while True:
         obeyed = None if rules is None else [rules[number] for number in numbers.tolist()]
-        log_probs, chosen = _offer(next_words, words, length, config, never, obeyed)
-        totals, parents, chosen = _expand(alive, log_probs.float(), chosen, None if obeyed else 2 * beam)
-        if obeyed is not None:
-            totals, parents, chosen = choose_allowed(obeyed, words, totals, parents, chosen, beam)
-        first = torch.arange(0, len(words), alive.shape[1], device=device)[:, None]  # (B, 1)
-        grown = torch.cat([words[(first + parents).flatten()], chosen.flatten()[:, None]], dim=1)
-        grown = grown.unflatten(0, (len(alive), -1))  # (B, 2K, t + 1)
-        ends = chosen == EOS
-        penalty = length_penalty(length, config.length_penalty)
-        finished.add((totals / penalty).masked_fill(~ends, -torch.inf)[:, :beam], grown[:, :beam, 1:])
-        alive, kept = totals.masked_fill(ends, -torch.inf).topk(min(beam, totals.shape[1]), dim=1)  # (B, K)
-        done = finished.is_done(alive[:, 0], length, config, n_best) | (length == longest)
-        state = state.select((first + parents.gather(1, kept)).flatten())
-        words = grown.gather(1, kept[:, :, None].expand(-1, -1, grown.shape[2])).flatten(0, 1)
+        beams = advance(step, beams.make_room(), config, never, n_best, obeyed)
         if tell is not None:
-            _tell_settled(tell, numbers, words.unflatten(0, alive.shape), alive, finished)
-        if bool(done.any()):
-            over, going = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-            for number, found in zip(numbers[over].tolist(), finished.best(over, n_best), strict=True):
+            _tell_settled(tell, numbers, beams)
+        if bool(beams.done.any()):
+            over, going = beams.done.nonzero()[:, 0], (~beams.done).nonzero()[:, 0]
+            for number, found in zip(numbers[over].tolist(), beams.best(over, n_best), strict=True):
                 results[number] = found
             if not len(going):
-                break
-            numbers, alive, state = numbers[going], alive[going], state.keep(going)
-            words = words.unflatten(0, (len(done), -1))[going].flatten(0, 1)
-            finished.keep(going)
-    return results
+                return results
+            numbers, beams = numbers[going], beams.keep(going)
 
 
-def find_banned(words: torch.Tensor, length: int, config: SearchConfig, never: torch.Tensor) -> torch.Tensor:
-    """The words that may not come next, whatever a rule says: (N, W), padded. `never` (W,) are those that never may."""
-    banned = never.expand(len(words), -1)
-    if length <= config.min_length:
-        banned = torch.cat([banned, torch.full_like(words[:, :1], EOS)], dim=1)
+def advance(
+    step: Step[State],
+    beams: Beams[State],
+    config: SearchConfig,
+    never: torch.Tensor,
+    n_best: int,
+    rules: Sequence[Rule] | None = None,
+) -> Beams[State]:
+    """One more word for every live hypothesis, with room for it. Shapes depend on those of `beams` alone.
+
+    Nothing here asks the device for a value, so that a GPU can be given the next step before this one is done; except
+    for `rules`, which are for instances of the same length.
+    """
+    beam, each = config.beam_size, beams.log_p.shape[1]
+    places = beams.lengths[:, None, None]  # (B, 1, 1)
+    last = beams.words.gather(2, places.expand(-1, each, 1)).flatten()  # (N,)
+    next_words, state = step(beams.state, last)
+    final = beams.lengths + 1 == config.max_length  # (B,)
+    log_probs, chosen = _offer(next_words, beams, config, never, final, rules)
+    totals, parents, chosen = _expand(beams.log_p, log_probs.float(), chosen, None if rules else 2 * beam)
+    if rules is not None:
+        written = beams.words[:, :, :-1].flatten(0, 1)
+        totals, parents, chosen = choose_allowed(rules, written, totals, parents, chosen, beam)
+    wide = beams.words.shape[2]
+    grown = beams.words.gather(1, parents[:, :, None].expand(-1, -1, wide))  # (B, 2K, t)
+    grown = grown.scatter(2, (places + 1).expand(-1, grown.shape[1], 1), chosen[:, :, None])
+    ends = chosen == EOS
+    lengths = beams.lengths + 1  # the end symbol is counted
+    penalty = length_penalty(lengths.double(), config.length_penalty).float()  # (B,)
+    offered = (totals / penalty[:, None]).masked_fill(~ends | beams.done[:, None], -torch.inf)
+    scores, order = torch.cat([beams.scores, offered[:, :beam]], 1).topk(beam, dim=1)
+    texts = functional.pad(grown[:, :beam, 1:], (0, beams.texts.shape[2] - wide + 1), value=EOS)
+    texts = torch.cat([beams.texts, texts], 1)
+    texts = texts.gather(1, order[:, :, None].expand(-1, -1, texts.shape[2]))
+    log_p, kept = totals.masked_fill(ends, -torch.inf).topk(min(beam, totals.shape[1]), dim=1)  # (B, K)
+    first = torch.arange(0, len(last), each, device=last.device)[:, None]  # (B, 1)
+    return Beams(
+        state.select((first + parents.gather(1, kept)).flatten()),
+        grown.gather(1, kept[:, :, None].expand(-1, -1, wide)),
+        log_p,
+        lengths.clamp_max(config.max_length - 1),  # those that are done have no room for more
+        scores,
+        texts,
+        beams.done | final | _is_over(scores, log_p[:, 0], penalty, config, n_best),
+    )
+
+
+def find_banned(words: torch.Tensor, lengths: torch.Tensor, config: SearchConfig, never: torch.Tensor) -> torch.Tensor:
+    """The words that may not come next, whatever a rule says: (N, W), padded. `never` (W,) are those that never may.
+
+    `words` (N, t) and `lengths` (N,) are those of `repeating_words`.
+    """
+    banned = [never.expand(len(words), -1)]
+    if config.min_length:
+        banned.append(torch.where(lengths < config.min_length, EOS, PAD)[:, None])
     if config.block_ngram:
-        repeating = repeating_words(words, config.block_ngram)
-        banned = torch.cat([banned, repeating.masked_fill(repeating == EOS, PAD)], dim=1)
-    return banned
+        repeating = repeating_words(words, lengths, config.block_ngram)
+        banned.append(repeating.masked_fill(repeating == EOS, PAD))
+    return torch.cat(banned, dim=1)
 
 
 def _offer(
     next_words: NextWords,
-    words: torch.Tensor,
-    length: int,
+    beams: Beams[Any],
     config: SearchConfig,
     never: torch.Tensor,
+    final: torch.Tensor,
     rules: Sequence[Rule] | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log p and words that may come after each hypothesis, (N, C) each."""
-    if length == config.max_length:
-        return next_words.of(EOS)[:, None], torch.full_like(words[:, :1], EOS)
-    banned = find_banned(words, length, config, never)
-    if rules is None:
-        return next_words.best(2 * config.beam_size, banned)
-    log_probs, chosen = next_words.best(2 * config.beam_size + SPARE, banned)
-    proposed = propose(rules, words)  # (N, W)
-    return torch.cat([log_probs, next_words.of_words(proposed)], 1), torch.cat([chosen, proposed], 1)
+    """log p and words that may come after each hypothesis, (N, C) each; the end symbol alone if `final` (B,)."""
+    words, each = beams.words.flatten(0, 1), beams.log_p.shape[1]
+    final = final.repeat_interleave(each, output_size=len(words))[:, None]  # (N, 1)
+    ending = torch.where(final, next_words.of(EOS)[:, None], -torch.inf)
+    banned = find_banned(words, beams.lengths.repeat_interleave(each, output_size=len(words)), config, never)
+    log_probs, chosen = next_words.best(2 * config.beam_size + (SPARE if rules else 0), banned)
+    if rules is not None:
+        proposed = propose(rules, words[:, :-1])  # (N, W)
+        log_probs = torch.cat([log_probs, next_words.of_words(proposed)], 1)
+        chosen = torch.cat([chosen, proposed], 1)
+    log_probs = torch.cat([log_probs.masked_fill(final, -torch.inf), ending], 1)
+    return log_probs, functional.pad(chosen, (0, 1), value=EOS)
 
 
 def _expand(
-    alive: torch.Tensor, log_probs: torch.Tensor, words: torch.Tensor, count: int | None
+    log_p: torch.Tensor, log_probs: torch.Tensor, words: torch.Tensor, count: int | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The best continuations of each instance's hypotheses, of (N, C) each: total, parent, word, (B, count) each.
 
     Without a count they are all continuations.
     """
     size = log_probs.shape[1]
-    totals = (alive[:, :, None] + log_probs.unflatten(0, alive.shape)).flatten(1)  # (B, K·C)
+    totals = (log_p[:, :, None] + log_probs.unflatten(0, log_p.shape)).flatten(1)  # (B, K·C)
     best, index = totals.topk(min(count or totals.shape[1], totals.shape[1]), dim=1)
-    return best, index // size, words.unflatten(0, alive.shape).flatten(1).gather(1, index)
+    return best, index // size, words.unflatten(0, log_p.shape).flatten(1).gather(1, index)
 
 
-def _tell_settled(
-    tell: Tell, numbers: torch.Tensor, words: torch.Tensor, alive: torch.Tensor, finished: Finished
-) -> None:
+def _is_over(
+    scores: torch.Tensor, alive: torch.Tensor, penalty: torch.Tensor, config: SearchConfig, n_best: int
+) -> torch.Tensor:
+    """(B,): whether `config.stopping` ends the search, given log p of each instance's best live hypothesis (B,)."""
+    # log p only falls and the penalty only grows. So a live hypothesis scores at most what it has now, divided by the
+    # largest penalty.
+    reached = penalty if config.stopping == "first" else length_penalty(config.max_length, config.length_penalty)
+    done = scores[:, n_best - 1] >= alive / reached
+    if config.stopping == "full" or config.beam_size == 1:  # greedy search ends with its first text
+        done |= scores[:, -1] > -torch.inf
+    return done
+
+
+def _tell_settled(tell: Tell, numbers: torch.Tensor, beams: Beams[Any]) -> None:
     """Tell the words that all hypotheses of an instance share, and its best finished one: they are there to stay."""
     for place, number in enumerate(numbers.tolist()):
-        live = words[place][alive[place] > -torch.inf][:, 1:].tolist()
-        [ended] = finished.best(numbers.new_tensor([place]), 1)
+        live = beams.words[place][beams.log_p[place] > -torch.inf][:, 1:].tolist()
+        [ended] = beams.best(numbers.new_tensor([place]), 1)
         texts = [*live, *(one.ids for one in ended)]
         shared = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False))
         tell(number, [words[0] for words in shared])

@@ -47,10 +47,11 @@ def sample(
     never = torch.tensor(forbidden, device=device, dtype=torch.long)
     for length in range(1, config.max_length + 1):
         next_words, state = step(state, words[:, -1])
+        written = torch.full_like(words[:, 0], length - 1)
         if length == config.max_length:
             chosen, found = torch.full_like(words[:, 0], EOS), next_words.of(EOS)
         else:
-            log_probs = next_words.log_probs.scatter(1, find_banned(words, length, config, never), -torch.inf)
+            log_probs = next_words.log_probs.scatter(1, find_banned(words, written, config, never), -torch.inf)
             drawn = _keep_nucleus(log_probs / config.temperature, config.top_p) + _noise(
                 seeds, length, log_probs, count
             )

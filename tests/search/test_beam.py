@@ -187,9 +187,14 @@ def test_length_penalty_is_wu_et_als() -> None:
 def test_words_that_repeat_an_ngram_by_hand() -> None:
     words = torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 7, 7, 5, 7], [BOS, 1, 4, 5, 6, 9]])
     expected = {3: [{9}, set(), set()], 2: [{9}, {5, 7}, set()], 1: [{7, 8, 9}, {5, 7}, {1, 4, 5, 6, 9}]}
+    room = torch.cat([words, words[:, 1:4]], dim=1)  # what comes after the words does not count
     for n, banned in expected.items():
-        assert [set(row.tolist()) - {PAD} for row in repeating_words(words, n)] == banned
-    assert repeating_words(words[:, :3], 3).shape == (3, 0)
+        for rows in (words, room):
+            found = repeating_words(rows, torch.tensor([5, 5, 5]), n)
+            assert [set(row.tolist()) - {PAD} for row in found] == banned
+    different = repeating_words(room, torch.tensor([4, 3, 0]), 2)
+    assert [set(row.tolist()) - {PAD} for row in different] == [{8}, {7}, set()]
+    assert repeating_words(words[:, :3], torch.tensor([2, 2, 2]), 3).shape == (3, 0)
 
 
 def test_n_best_beyond_the_beam_is_refused() -> None:
