@@ -15,7 +15,7 @@ from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverri
 from exadec.errors import InputError
 from exadec.remote import TOKEN
 
-_NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+_NEEDED = ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
 
 
 def require_packages() -> None:

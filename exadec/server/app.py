@@ -13,6 +13,7 @@ from fastapi import APIRouter, Body, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
@@ -71,7 +72,15 @@ def create_app(desk: Desk, limits: Limits, token: str | None, metrics: Metrics) 
         yield
         desk.close()
 
-    app = FastAPI(title="exadec", version=version("exadec"), description=_DESCRIPTION, lifespan=lifespan)
+    app = FastAPIOffline(
+        redoc_url=None,
+        static_url="/static/docs",
+        favicon_url="/static/icon.svg",
+        title="exadec",
+        version=version("exadec"),
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+    )
     secured = [] if token is None else [Security(HTTPBearer(auto_error=False))]
     for router in (_writing(desk), _exemplars(desk), _about(desk)):
         app.include_router(router, dependencies=secured)

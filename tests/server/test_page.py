@@ -464,3 +464,18 @@ def test_the_page_asks_nobody_else(open_page: Any, server: Server) -> None:
         status, _, headers = server.ask(path)
         assert status == 200
         assert headers["content-security-policy"].startswith("default-src 'self';")
+
+
+def test_the_description_of_the_api_asks_nobody_else(browser: Any, server: Server) -> None:
+    asked: list[str] = []
+    page = browser.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{server.address}/docs")
+    page.get_by_role("button", name="Write a text").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.locator("textarea").fill(json.dumps({"source": SOURCE, "exemplar": LOUD}))
+    page.get_by_role("button", name="Execute").click()
+    page.get_by_text(f'"text": "{LOUD_TEXT}"').first.wait_for()
+    page.close()
+    assert len(asked) > 4
+    assert all(url.startswith((server.address, "data:", "blob:")) for url in asked)
