@@ -81,9 +81,8 @@ STAGES = {
 }
 
 
-def start(stage: Stage, folder: Path) -> int:
+def start(stage: Stage, folder: Path, log: Path) -> int:
     """Start the stage in a new process, and return its number. A fork has all modules loaded, so it is quick."""
-    log = folder.with_name("log.txt")
     if stage.processes > 1:
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(stage.processes)]
         with log.open("w") as file:
@@ -169,14 +168,20 @@ def _hash(path: Path) -> str:
 
 @dataclass
 class Campaign:
-    """All kills happen in one folder, because a run's files name the corpus's place."""
+    """All happens in one folder, because a run's files name the corpus's place."""
 
     root: Path
     dice: random.Random
+    folder: Path
 
     @property
-    def folder(self) -> Path:
-        return self.root / "work"
+    def log(self) -> str:
+        """What the last command said."""
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def _log(self) -> Path:
+        return self.root / "log.txt"
 
     def begin(self) -> None:
         """The files that everything starts from."""
@@ -188,29 +193,35 @@ class Campaign:
     def run(self, stage: Stage) -> int:
         if stage.settled(self.folder):
             return 0
-        return finish(start(stage, self.folder))
+        return finish(self.start(stage))
+
+    def start(self, stage: Stage) -> int:
+        return start(stage, self.folder, self._log)
 
     def reset(self, base: Path) -> None:
         shutil.rmtree(self.folder)
         shutil.copytree(base, self.folder)
 
-    def test(self, name: str, kills: int) -> dict[str, Any]:
-        stage = STAGES[name]
+    def prepare(self, stage: Stage) -> tuple[Path, float, dict[str, str]]:
+        """A copy of all that comes before the stage; then the stage's seconds and files, if nobody disturbs it."""
         base = self.root / "base"
         shutil.rmtree(base, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.begin()
         for earlier in stage.before:
-            assert self.run(STAGES[earlier]) == 0, (self.root / "log.txt").read_text()
+            assert self.run(STAGES[earlier]) == 0, self.log
         shutil.copytree(self.folder, base)
         started = time.monotonic()
-        assert self.run(stage) == 0, (self.root / "log.txt").read_text()
-        seconds = time.monotonic() - started
-        expected = snapshot(self.folder)
+        assert self.run(stage) == 0, self.log
+        return base, time.monotonic() - started, snapshot(self.folder)
+
+    def test(self, name: str, kills: int) -> dict[str, Any]:
+        stage = STAGES[name]
+        base, seconds, expected = self.prepare(stage)
         survived, in_time, failures = 0, 0, []
         for _ in range(kills):
             self.reset(base)
-            number = start(stage, self.folder)
+            number = self.start(stage)
             instant = self.dice.uniform(0, seconds)
             time.sleep(instant)
             in_time += os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -221,19 +232,18 @@ class Campaign:
                 survived += 1
             else:
                 differing = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
-                message = (self.root / "log.txt").read_text("utf-8", "replace")[-500:]
-                failures.append(
-                    {"instant": round(instant, 3), "status": status, "differing": differing, "log": message}
-                )
+                failure = {"instant": round(instant, 3), "status": status, "differing": differing}
+                failures.append(failure | {"log": self.log[-500:]})
         return {"kills": kills, "before the end": in_time, "survived": survived, "failures": failures}
 
 
 def run_campaign(stages: list[str], kills: int, seed: int, out: Path | None = None) -> dict[str, dict[str, Any]]:
     torch.set_num_threads(1)
     results = {}
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made).resolve()
         for name in stages:
-            results[name] = Campaign(Path(root).resolve(), random.Random(f"{seed} {name}")).test(name, kills)
+            results[name] = Campaign(root, random.Random(f"{seed} {name}"), root / "work").test(name, kills)
             print(f"{name}: {results[name]['survived']} of {kills} kills survived", flush=True)
             if out is not None:
                 out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
