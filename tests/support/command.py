@@ -1,16 +1,19 @@
-"""The command line in a real process."""
+"""The command line in a process of its own."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+from support.forked import run_forked
+
 SOURCE = "house1 house1 n3 k5"
 
 
 def exadec(*arguments: object, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-m", "exadec", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, check=False)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    """Warnings are errors, as everywhere in the tests."""
+    given = [str(argument) for argument in arguments]
+    done = run_forked(given, cwd or Path.cwd(), stdin, seconds=120, strict=True)
+    return subprocess.CompletedProcess(["exadec", *given], done.status, done.out, done.errors)
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:

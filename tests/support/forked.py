@@ -1,5 +1,6 @@
 """The command line in a forked process: as isolated as a new one, but it starts in a millisecond."""
 
+import logging
 import os
 import signal
 import sys
@@ -41,14 +42,16 @@ def fork() -> int:
     return child
 
 
-def run_forked(arguments: list[str], folder: Path, stdin: bytes = b"", seconds: int = 30) -> Outcome:
-    """Run a command in a folder. One that takes longer is ended by SIGALRM."""
+def run_forked(
+    arguments: list[str], folder: Path, stdin: bytes = b"", seconds: int = 30, strict: bool = False
+) -> Outcome:
+    """Run a command in a folder. One that takes longer is ended by SIGALRM. If `strict`, warnings are errors."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
         child = fork()
         if child == 0:
-            _run(arguments, folder, (given.fileno(), out.fileno(), errors.fileno()), seconds)
+            _run(arguments, folder, (given.fileno(), out.fileno(), errors.fileno()), seconds, strict)
         _, status, usage = os.wait4(child, 0)
         out.seek(0)
         errors.seek(0)
@@ -56,12 +59,14 @@ def run_forked(arguments: list[str], folder: Path, stdin: bytes = b"", seconds: 
     return Outcome(os.waitstatus_to_exitcode(status), *texts, usage.ru_maxrss >> 10)
 
 
-def _run(arguments: list[str], folder: Path, streams: tuple[int, int, int], seconds: int) -> None:
+def _run(arguments: list[str], folder: Path, streams: tuple[int, int, int], seconds: int, strict: bool) -> None:
     """In the child; never returns."""
     status = 70
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(seconds)
+        warnings.simplefilter("error" if strict else "default")
+        logging.getLogger().handlers.clear()  # those of pytest
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
