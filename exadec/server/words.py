@@ -26,8 +26,9 @@ def describe_words(generation: Generation, request: Request, segmenter: Segmente
     """Each word with its place, what it says, and what the model did when it wrote it.
 
     `origin` is `source` for a content word that the source has, `exemplar` for one that only the exemplar has (what
-    the score Leak counts), and `other` for the rest. `fact` is `licensed` or `unlicensed` for a word of a fact that
-    was checked, otherwise None. `copied` is the copy gate, and `attended` has the words with the most attention.
+    the score Leak counts), and `other` for the rest. A fact that the source licenses is the source's, in whatever form:
+    `Mon` for `Monday`. `fact` is `licensed` or `unlicensed` for a word of a fact that was checked, otherwise None.
+    `copied` is the copy gate, and `attended` has the words with the most attention.
     """
     text = generation.text
     mixed = [] if request.mixture is None else [one for one, _ in request.mixture.parts]
@@ -40,11 +41,12 @@ def describe_words(generation: Generation, request: Request, segmenter: Segmente
             "text": text[start:end],
             "start": start,
             "end": end,
-            "origin": _origin(text[start:end], own, borrowed),
-            "fact": _fact(start, end, facts),
+            "origin": "source" if fact == "licensed" else _origin(text[start:end], own, borrowed),
+            "fact": fact,
             **_explain(generation, _overlapping(start, end, places), segmenter),
         }
         for start, end in find_words(text)
+        for fact in [_fact(start, end, facts)]
     ]
 
 

@@ -12,6 +12,8 @@ from exadec.generation import Explanation, Generation
 from exadec.request import Request
 from exadec.server.words import describe_words, find_words, place_pieces
 from exadec.styles import Mixture
+from exadec.textmetrics.facts import Names
+from exadec.textmetrics.licensing import Checker
 from exadec.textmetrics.truth import leaked_words
 
 SEGMENTER = WordSegmenter(pretokenized=False, lower_case=False)
@@ -81,9 +83,22 @@ def test_all_exemplars_of_a_mixture_count() -> None:
     assert [word["origin"] for word in words] == ["exemplar", "other", "exemplar"]
 
 
+def test_a_licensed_fact_is_the_sources_in_another_form() -> None:
+    generation = written("Flood: 12 dead, Mon", ["Storm: 12 dead, Mon"])
+    source = "A flood killed twelve people on Monday."
+    object.__setattr__(generation, "facts", Checker(source, Names()).check(generation.text))
+    words = describe_words(generation, Request(source), SEGMENTER)
+    assert [(word["text"], word["origin"]) for word in words] == [
+        ("Flood", "source"),
+        ("12", "source"),
+        ("dead", "exemplar"),
+        ("Mon", "source"),
+    ]
+
+
 def test_facts_are_those_of_the_generation() -> None:
     generation = written("Ada wins 12 of 13", [])
-    assert not hasattr(generation, "facts") or generation.facts is None
+    assert generation.facts is None
     facts = [
         SimpleNamespace(begin=0, end=3, licensed=True),
         SimpleNamespace(begin=9, end=11, licensed=False),
