@@ -213,7 +213,7 @@ def choose_allowed(
     """
     texts = words[:, 1:].unflatten(0, (len(rules), -1)).tolist()
     rows = [
-        _choose(rule, ids, list(zip(*parts, strict=True)), beam)
+        _choose(rule, ids, zip(*parts, strict=True), beam)
         for rule, ids, *parts in zip(rules, texts, totals.tolist(), parents.tolist(), chosen.tolist(), strict=True)
     ]
     nothing = (-math.inf, 0, PAD)
@@ -223,7 +223,7 @@ def choose_allowed(
     return totals.new_tensor(best), parents.new_tensor(origin), chosen.new_tensor(word)
 
 
-def _choose(rule: Rule, texts: list[list[int]], offers: Sequence[_Offer], beam: int) -> list[_Offer]:
+def _choose(rule: Rule, texts: list[list[int]], offers: Iterable[_Offer], beam: int) -> list[_Offer]:
     ended: list[_Offer] = []
     live: list[_Offer] = []
     ahead: dict[int, _Offer] = {}  # the best one for each state of progress
