@@ -5,12 +5,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from exadec.server.page import STATIC
 from exadec.training.trainer import train
 from support.browser import DESK, PHONE, open_browser
 from support.serving import Server, serving
@@ -460,10 +462,35 @@ def test_the_page_asks_nobody_else(open_page: Any, server: Server) -> None:
     ready(open_page(DESK, prepare=lambda page: page.on("request", lambda request: asked.append(request.url))))
     assert len(asked) > 8
     assert all(url.startswith(server.address) for url in asked)
-    for path in ("/", "/static/page.js", "/static/page.css"):
+    for path in ("/", *(f"/static/{path.name}" for path in STATIC.iterdir())):
         status, _, headers = server.ask(path)
         assert status == 200
         assert headers["content-security-policy"].startswith("default-src 'self';")
+
+
+def test_modules_import_what_exists_and_is_used_and_never_in_a_circle() -> None:
+    """Without a browser, so that a mistake is named, not seen as a page on which nothing happens."""
+    texts = {path.name: path.read_text("utf-8") for path in STATIC.glob("*.js")}
+    exported = {
+        name: set(re.findall(r"^export (?:let|const|(?:async )?function) ([\w$]+)", text, re.MULTILINE))
+        for name, text in texts.items()
+    }
+    unused = {(module, name) for module, names in exported.items() for name in names}
+    graph: dict[str, set[str]] = {}
+    for importer, text in texts.items():
+        assert text.startswith("// "), f"{importer} must say what it is for"
+        assert text.count("\n") <= 250, f"{importer}: split it by meaning"
+        imports = re.findall(r'^import \{ (.+) \} from "\./(\w+\.js)";$', text, re.MULTILINE)
+        assert len(imports) == len(re.findall(r"\bimport\b", text)), f"{importer} imports in another form"
+        assert text.count("export ") == len(exported[importer]), f"{importer} exports in another form"
+        graph[importer] = {module for _, module in imports}
+        for name, module in ((name, module) for names, module in imports for name in names.split(", ")):
+            assert name in exported.get(module, ()), f"{importer} imports {name}, which {module} does not export"
+            uses = re.findall(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", text)
+            assert len(uses) > 1, f"{importer} imports {name} and does not use it"
+            unused.discard((module, name))
+    assert unused == set(), "what nobody imports is not exported"
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 def test_the_description_of_the_api_asks_nobody_else(browser: Any, server: Server) -> None:
