@@ -422,6 +422,50 @@ def test_a_token_is_asked_for_once(open_page: Any) -> None:
     expect(text_of(page, 0)).to_have_text(re.compile("k"))
 
 
+def test_the_page_works_where_the_browser_forbids_storage(open_page: Any) -> None:
+    """Then even to name `sessionStorage` is an error."""
+
+    def answer(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer secret":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"error": "the token is missing or wrong."})
+
+    def prepare(page: Any) -> None:
+        for name in ("localStorage", "sessionStorage"):
+            page.add_init_script(f"Object.defineProperty(window, '{name}', {{ get() {{ throw new Error('no'); }} }})")
+        page.route("**/v1/**", answer)
+
+    page = open_page(DESK, prepare=prepare)
+    page.get_by_role("textbox", name="Token").fill("secret")
+    page.get_by_role("button", name="Use it").click()
+    ready(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_token_that_several_requests_lack_is_asked_for_once(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK, prepare=as_if_guided(server)))
+    slow: list[Any] = []
+
+    def answer(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer secret":
+            route.continue_()
+        elif not slow:
+            slow.append(route)
+        else:
+            route.fulfill(status=401, json={"error": "the token is missing or wrong."})
+
+    page.route("**/v1/write", answer)
+    page.get_by_role("slider", name="Strength").fill("1.5")  # all texts are asked for
+    page.get_by_role("textbox", name="Token").fill("secret")
+    page.get_by_role("button", name="Use it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    with page.expect_request("**/v1/write") as request:
+        slow[0].fulfill(status=401, json={"error": "the token is missing or wrong."})
+    assert request.value.headers["authorization"] == "Bearer secret"
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

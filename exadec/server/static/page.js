@@ -17,7 +17,7 @@ import { $, copy, later, make, notify, remember, remembered, WAIT } from "./tool
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   $("theme").value = theme;
-  remember(localStorage, "exadec-theme", theme);
+  remember("localStorage", "exadec-theme", theme);
 }
 
 function listen() {
@@ -98,7 +98,7 @@ function describe() {
 }
 
 async function start() {
-  setTheme(remembered(localStorage, "exadec-theme") || "auto");
+  setTheme(remembered("localStorage", "exadec-theme") || "auto");
   listen();
   try {
     await loadModel();

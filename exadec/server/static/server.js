@@ -17,12 +17,14 @@ class Refusal extends Error {
   }
 }
 
+let token = remembered("sessionStorage", "exadec-token");
+
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export async function ask(path, body, { method = body === undefined ? "GET" : "POST", signal } = {}) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  const token = remembered(sessionStorage, "exadec-token");
-  if (token) headers.Authorization = `Bearer ${token}`;
+  const given = token;
+  if (given) headers.Authorization = `Bearer ${given}`;
   let response;
   try {
     response = await fetch(`v1/${path}`, { method, headers, signal, body: body && JSON.stringify(body) });
@@ -32,7 +34,7 @@ export async function ask(path, body, { method = body === undefined ? "GET" : "P
   }
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401) {
-    await askForToken();
+    if (given === token) await askForToken(); // otherwise there is a new one already
     return ask(path, body, { method, signal });
   }
   const problem = await response.json().catch(() => ({}));
@@ -63,7 +65,8 @@ function askForToken() {
     dialog.oncancel = (event) => event.preventDefault(); // nothing works without it
     $("token-form").onsubmit = (event) => {
       event.preventDefault();
-      remember(sessionStorage, "exadec-token", $("token").value.trim());
+      token = $("token").value.trim();
+      remember("sessionStorage", "exadec-token", token);
       dialog.close();
       tokenAsked = null;
       done();

@@ -22,12 +22,12 @@ export function later(milliseconds, what) {
   };
 }
 
-// A browser may forbid storage.
+// A browser may forbid storage. Then even to name it is an error, so that `storage` is its name in quotes.
 export function remembered(storage, name) {
-  try { return storage.getItem(name); } catch { return null; }
+  try { return window[storage].getItem(name); } catch { return null; }
 }
 export function remember(storage, name, value) {
-  try { storage.setItem(name, value); } catch { /* then it is asked for again */ }
+  try { window[storage].setItem(name, value); } catch { /* then it lasts until the page is left */ }
 }
 
 export function notify(text, about = "") {
