@@ -466,6 +466,20 @@ def test_a_token_that_several_requests_lack_is_asked_for_once(open_page: Any, se
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_link_in_an_open_page_restores_the_map_too(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    points = server.ask("/v1/map")[1]["points"]
+    loud = next(point["text"] for point in points if point["group"] == "loud")
+    page.get_by_label("Find an exemplar").fill(loud)
+    legend = page.get_by_role("group", name="Show on the map")
+    for hidden, ends, pressed in ((["calm"], [loud], "false"), ([], [], "true")):
+        page.evaluate("hash => { location.hash = hash; }", link(source=SOURCE, hidden=hidden, ends=ends))
+        expect(legend.get_by_role("button", name="calm")).to_have_attribute("aria-pressed", pressed)
+        expect(page.locator("#map .points path")).to_have_count(sum(point["label"] not in hidden for point in points))
+        chosen = page.get_by_label(f"Write from “{loud}”").first
+        expect(chosen).to_have_attribute("aria-pressed", "true" if ends else "false")
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

@@ -26,7 +26,7 @@ export function find() {
   if (wanted) say(`${found.length} exemplars found.`);
 }
 
-function showEnds() {
+export function showEnds() {
   for (const row of $("found").children) {
     const [use, ...ends] = row.children;
     ends.forEach((button, side) => button.setAttribute("aria-pressed", state.ends[side] === use.textContent));

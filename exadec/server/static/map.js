@@ -53,9 +53,14 @@ export async function loadMap() {
   for (const point of map.points) places.set(point.text, point);
   $("map-frame").hidden = false;
   $("finder").hidden = false;
+  showMap();
+  placeSoon();
+}
+
+export function showMap() {
+  if (!map) return;
   showLegend();
   drawMap();
-  placeSoon();
 }
 
 function shapeOf(label) {

@@ -3,8 +3,8 @@
 
 import { addCard, firstCards, setCards } from "./cards.js";
 import { openExport } from "./export.js";
-import { find } from "./finder.js";
-import { drawMap, loadMap } from "./map.js";
+import { find, showEnds } from "./finder.js";
+import { drawMap, loadMap, showMap } from "./map.js";
 import { loadModel, model } from "./model.js";
 import { hover, leave, press } from "./pointing.js";
 import { ask } from "./server.js";
@@ -74,7 +74,8 @@ function restore() {
   Object.assign(state, rest);
   showSource();
   setCards(cards ?? firstCards());
-  drawMap();
+  showMap();
+  showEnds();
   if (cards) writeAll();
   else retrieve();
   return true;
