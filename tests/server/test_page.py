@@ -480,6 +480,15 @@ def test_a_link_in_an_open_page_restores_the_map_too(open_page: Any, server: Ser
         expect(chosen).to_have_attribute("aria-pressed", "true" if ends else "false")
 
 
+def test_a_text_stays_one_stop_of_the_tab_key(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    words = page.locator(".card").first.locator(".word")
+    words.nth(1).click()
+    page.keyboard.press("ArrowRight")
+    expect(words.nth(2)).to_be_focused()
+    assert words.evaluate_all("all => all.map(one => one.tabIndex)") == [-1, -1, 0]
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

@@ -69,7 +69,6 @@ export function walk(event) {
   const to = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: words.length - 1 }[event.key];
   if (here < 0 || to === undefined || !words[to]) return;
   event.preventDefault();
-  words[here].tabIndex = -1;
-  words[to].tabIndex = 0;
+  words.forEach((word, place) => { word.tabIndex = place === to ? 0 : -1; });
   words[to].focus();
 }
