@@ -489,6 +489,20 @@ def test_a_text_stays_one_stop_of_the_tab_key(open_page: Any) -> None:
     assert words.evaluate_all("all => all.map(one => one.tabIndex)") == [-1, -1, 0]
 
 
+def test_a_card_shows_its_style_as_it_was_saved_last(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    page.locator(".card").nth(3).get_by_role("checkbox").check()
+    page.get_by_label("Name of the style").fill("changing")
+    for exemplar, text in ((CALM, CALM_TEXT), (LOUD, LOUD_TEXT)):
+        page.locator(".card textarea").nth(3).fill(exemplar)
+        page.get_by_role("button", name="Save style").click()
+        if exemplar == CALM:
+            page.locator("#styles").get_by_role("button", name=re.compile("^changing")).click()
+        expect(text_of(page, 4)).to_have_text(text)
+        expect(page.locator(".card").nth(4).locator(".parts li")).to_have_text([exemplar])
+    assert server.ask("/v1/styles/changing", method="DELETE")[0] == 204
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

@@ -98,7 +98,7 @@ function build(card) {
   part("again").onclick = () => write(card);
   if (simple) buildExemplar(card, element, part("exemplar-text"));
   if (card.kind === "between") buildBetween(card, part);
-  if (card.kind === "style") buildStyle(card, part("parts"));
+  if (card.kind === "style") showParts(card, element);
   part("written").onkeydown = walk;
   part("written").onpointerleave = () => { if (!part("written").contains(document.activeElement)) showTally(card); };
   part("written").addEventListener("focusout", () => showTally(card));
@@ -125,10 +125,19 @@ function buildBetween(card, part) {
   part("share-shown").textContent = percent(card.share);
 }
 
-function buildStyle(card, list) {
+function showParts(card, element) {
+  const list = element.querySelector(".parts");
   const exemplars = exemplarsOf(card.style);
   list.replaceChildren(...exemplars.slice(0, MOST_PARTS).map(({ exemplar }) => make("li", { text: exemplar })));
   if (exemplars.length > MOST_PARTS) list.append(make("li", { text: `and ${exemplars.length - MOST_PARTS} more` }));
+}
+
+/** After a house style was saved, its cards show it and are written anew. */
+export function styleChanged(name) {
+  for (const card of state.cards.filter((one) => one.kind === "style" && one.style === name)) {
+    showParts(card, card.element);
+    write(card);
+  }
 }
 
 export function setShare(card, share) {

@@ -1,10 +1,9 @@
 // The list of house styles: using one, removing one, and saving the chosen cards as one.
 
-import { addCard, reveal } from "./cards.js";
+import { addCard, reveal, styleChanged } from "./cards.js";
 import { exemplarsOf, loadStyles, model, styles } from "./model.js";
 import { ask } from "./server.js";
 import { state } from "./state.js";
-import { write } from "./texts.js";
 import { $, make, notify, say } from "./tools.js";
 
 export async function showStyles() {
@@ -55,5 +54,5 @@ export async function saveStyle(event) {
   }
   const exemplars = parts.map(([exemplar, weight]) => ({ exemplar, weight }));
   await changeStyle(name, "PUT", { exemplars }, `Saved the style ${name}.`);
-  for (const card of state.cards) if (card.kind === "style" && card.style === name) write(card);
+  styleChanged(name);
 }
