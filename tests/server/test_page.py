@@ -503,6 +503,22 @@ def test_a_card_shows_its_style_as_it_was_saved_last(open_page: Any, server: Ser
     assert server.ask("/v1/styles/changing", method="DELETE")[0] == 204
 
 
+def test_a_notice_goes_when_the_map_is_there(open_page: Any) -> None:
+    refused: list[str] = []
+
+    def answer(route: Any) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=429, json={"error": "busy"}, headers={"Retry-After": "1"})
+
+    page = open_page(DESK, prepare=lambda page: page.route("**/v1/map", answer))
+    expect(page.locator("#notice")).to_have_text("The server is busy; trying again in 1 s.")
+    ready(page)
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

@@ -3,7 +3,7 @@
 import { model } from "./model.js";
 import { ask, askPatiently } from "./server.js";
 import { between, keep, state } from "./state.js";
-import { $, later, make, named, notify, WAIT } from "./tools.js";
+import { $, endNotice, later, make, named, notify, WAIT } from "./tools.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = [
@@ -40,10 +40,12 @@ export async function loadMap() {
     return;
   }
   try {
-    map = await askPatiently("map", undefined, undefined, notify);
+    map = await askPatiently("map", undefined, undefined, (text) => notify(text, "map"));
   } catch (error) {
     $("map-help").textContent = error.message;
     return;
+  } finally {
+    endNotice("map");
   }
   const [[left, right], [low, high]] = ["x", "y"].map((key) => {
     const values = map.points.map((point) => point[key]);

@@ -5,7 +5,7 @@ import { model } from "./model.js";
 import { askPatiently } from "./server.js";
 import { keep, state, whatToSay } from "./state.js";
 import { writeAll } from "./texts.js";
-import { $, later, make, notify, WAIT } from "./tools.js";
+import { $, endNotice, later, make, notify, WAIT } from "./tools.js";
 
 const RETRIEVED = 3;
 
@@ -54,7 +54,7 @@ export async function retrieve() {
     try {
       const group = state.group.trim() || null;
       const { exemplars } = await askPatiently("retrieve", { ...what, group, k: RETRIEVED }, signal, notifyOfRetrieval);
-      if ($("notice").dataset.about === "retrieval") notify("");
+      endNotice("retrieval");
       const chosen = new Set(state.cards.filter((card) => card.chosen).map((card) => card.text));
       const found = exemplars.map(({ id, text, similarity }) => (
         { kind: "retrieved", id, text, similarity, chosen: chosen.has(text) }

@@ -36,6 +36,10 @@ export function notify(text, about = "") {
   $("notice").dataset.about = about;
 }
 
+export function endNotice(about) {
+  if ($("notice").dataset.about === about) notify("");
+}
+
 const said = [];
 const announce = later(400, () => { $("live").textContent = said.splice(0).join(" "); });
 export function say(text) {
