@@ -519,6 +519,29 @@ def test_a_notice_goes_when_the_map_is_there(open_page: Any) -> None:
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_what_was_shown_is_accepted_and_nothing_else(open_page: Any) -> None:
+    """Although the source is another one already, and then the text."""
+    page = ready(open_page(DESK))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    slow: list[Any] = []
+    page.route("**/v1/exemplars", lambda route: slow.append(route))
+    with page.expect_request("**/v1/exemplars") as request:
+        page.evaluate(
+            """() => {
+                const source = document.querySelector("#source");
+                source.value = "house3 house3 house3 n7 k8";
+                source.dispatchEvent(new Event("input"));
+                document.querySelectorAll(".card .accept")[3].click();
+            }"""
+        )
+    assert request.value.post_data_json == {"source": SOURCE, "target": LOUD_TEXT, "group": None}
+    expect(text_of(page, 3)).to_have_text(re.compile("k8"))
+    slow[0].fulfill(status=201, json={"id": "new-1"})
+    expect(page.locator("#live")).to_have_text(re.compile("Accepted: it is exemplar new-1 now."))
+    expect(page.locator(".card .accept").nth(3)).to_have_text("Accept")
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")

@@ -42,7 +42,7 @@ export async function write(card) {
   const body = bodyOf(card);
   const key = JSON.stringify(body);
   if (!body || answers.has(key)) {
-    showAnswer(card, answers.get(key) ?? null);
+    showAnswer(card, answers.get(key) ?? null, body);
     return;
   }
   card.asked = new AbortController();
@@ -52,10 +52,10 @@ export async function write(card) {
     const answer = await askPatiently("write", body, signal, (text) => showFault(card, text));
     if (card.kind !== "style") answers.set(key, answer); // a style may be saved anew
     if (answers.size > MOST_ANSWERS) answers.delete(answers.keys().next().value);
-    if (!signal.aborted) showAnswer(card, answer);
+    if (!signal.aborted) showAnswer(card, answer, body);
   } catch (error) {
     if (error.name === "AbortError") return;
-    showAnswer(card, null); // what is there was written for something else
+    showAnswer(card, null, null); // what is there was written for something else
     showFault(card, error.message, true);
   }
 }
@@ -68,11 +68,12 @@ function showFault({ element }, text, again = false) {
   element.querySelector(".again").hidden = !again;
 }
 
-function showAnswer(card, answer) {
+/** `body` is what was asked: the source may be another one by now. */
+function showAnswer(card, answer, body) {
   showFault(card, "");
   const changed = answer?.text !== card.answer?.text;
   if (changed) card.accepted = null;
-  card.answer = answer;
+  Object.assign(card, { answer, body });
   card.element.classList.toggle("blank", !answer);
   showWords(card);
   if (!answer) return;
@@ -90,8 +91,9 @@ export async function accept(card) {
       say("No longer an exemplar.");
     } else {
       const group = state.group.trim() || null;
-      const { id } = await ask("exemplars", { ...whatToSay(), target: card.answer.text, group });
-      card.accepted = id;
+      const { answer: { text: target }, body: { source, table } } = card;
+      const { id } = await ask("exemplars", { source, table, target, group });
+      if (card.answer?.text === target) card.accepted = id; // otherwise another text is shown by now
       say(`Accepted: it is exemplar ${id} now.`);
     }
   } catch (error) {
