@@ -113,7 +113,7 @@ def test_tree_lists_every_module() -> None:
             folders.append(name.rstrip("/"))
         else:
             listed.append(Path(*folders, name))
-    sources = [path for path in (ROOT / "exadec").rglob("*") if path.suffix in (".py", ".cu")]
+    sources = [path for path in (ROOT / "exadec").rglob("*") if path.suffix in (".py", ".cu", ".js")]
     found = [path.relative_to(ROOT / "exadec") for path in sources]
     assert sorted(listed) == sorted(path for path in found if path.name != "__init__.py" or len(path.parts) == 1)
 

@@ -5,12 +5,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from exadec.server.page import STATIC
 from exadec.training.trainer import train
 from support.browser import DESK, PHONE, open_browser
 from support.serving import Server, serving
@@ -420,6 +422,126 @@ def test_a_token_is_asked_for_once(open_page: Any) -> None:
     expect(text_of(page, 0)).to_have_text(re.compile("k"))
 
 
+def test_the_page_works_where_the_browser_forbids_storage(open_page: Any) -> None:
+    """Then even to name `sessionStorage` is an error."""
+
+    def answer(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer secret":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"error": "the token is missing or wrong."})
+
+    def prepare(page: Any) -> None:
+        for name in ("localStorage", "sessionStorage"):
+            page.add_init_script(f"Object.defineProperty(window, '{name}', {{ get() {{ throw new Error('no'); }} }})")
+        page.route("**/v1/**", answer)
+
+    page = open_page(DESK, prepare=prepare)
+    page.get_by_role("textbox", name="Token").fill("secret")
+    page.get_by_role("button", name="Use it").click()
+    ready(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_token_that_several_requests_lack_is_asked_for_once(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK, prepare=as_if_guided(server)))
+    slow: list[Any] = []
+
+    def answer(route: Any) -> None:
+        if route.request.headers.get("authorization") == "Bearer secret":
+            route.continue_()
+        elif not slow:
+            slow.append(route)
+        else:
+            route.fulfill(status=401, json={"error": "the token is missing or wrong."})
+
+    page.route("**/v1/write", answer)
+    page.get_by_role("slider", name="Strength").fill("1.5")  # all texts are asked for
+    page.get_by_role("textbox", name="Token").fill("secret")
+    page.get_by_role("button", name="Use it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    with page.expect_request("**/v1/write") as request:
+        slow[0].fulfill(status=401, json={"error": "the token is missing or wrong."})
+    assert request.value.headers["authorization"] == "Bearer secret"
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_link_in_an_open_page_restores_the_map_too(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    points = server.ask("/v1/map")[1]["points"]
+    loud = next(point["text"] for point in points if point["group"] == "loud")
+    page.get_by_label("Find an exemplar").fill(loud)
+    legend = page.get_by_role("group", name="Show on the map")
+    for hidden, ends, pressed in ((["calm"], [loud], "false"), ([], [], "true")):
+        page.evaluate("hash => { location.hash = hash; }", link(source=SOURCE, hidden=hidden, ends=ends))
+        expect(legend.get_by_role("button", name="calm")).to_have_attribute("aria-pressed", pressed)
+        expect(page.locator("#map .points path")).to_have_count(sum(point["label"] not in hidden for point in points))
+        chosen = page.get_by_label(f"Write from “{loud}”").first
+        expect(chosen).to_have_attribute("aria-pressed", "true" if ends else "false")
+
+
+def test_a_text_stays_one_stop_of_the_tab_key(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    words = page.locator(".card").first.locator(".word")
+    words.nth(1).click()
+    page.keyboard.press("ArrowRight")
+    expect(words.nth(2)).to_be_focused()
+    assert words.evaluate_all("all => all.map(one => one.tabIndex)") == [-1, -1, 0]
+
+
+def test_a_card_shows_its_style_as_it_was_saved_last(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK))
+    page.locator(".card").nth(3).get_by_role("checkbox").check()
+    page.get_by_label("Name of the style").fill("changing")
+    for exemplar, text in ((CALM, CALM_TEXT), (LOUD, LOUD_TEXT)):
+        page.locator(".card textarea").nth(3).fill(exemplar)
+        page.get_by_role("button", name="Save style").click()
+        if exemplar == CALM:
+            page.locator("#styles").get_by_role("button", name=re.compile("^changing")).click()
+        expect(text_of(page, 4)).to_have_text(text)
+        expect(page.locator(".card").nth(4).locator(".parts li")).to_have_text([exemplar])
+    assert server.ask("/v1/styles/changing", method="DELETE")[0] == 204
+
+
+def test_a_notice_goes_when_the_map_is_there(open_page: Any) -> None:
+    refused: list[str] = []
+
+    def answer(route: Any) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=429, json={"error": "busy"}, headers={"Retry-After": "1"})
+
+    page = open_page(DESK, prepare=lambda page: page.route("**/v1/map", answer))
+    expect(page.locator("#notice")).to_have_text("The server is busy; trying again in 1 s.")
+    ready(page)
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_what_was_shown_is_accepted_and_nothing_else(open_page: Any) -> None:
+    """Although the source is another one already, and then the text."""
+    page = ready(open_page(DESK))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    slow: list[Any] = []
+    page.route("**/v1/exemplars", lambda route: slow.append(route))
+    with page.expect_request("**/v1/exemplars") as request:
+        page.evaluate(
+            """() => {
+                const source = document.querySelector("#source");
+                source.value = "house3 house3 house3 n7 k8";
+                source.dispatchEvent(new Event("input"));
+                document.querySelectorAll(".card .accept")[3].click();
+            }"""
+        )
+    assert request.value.post_data_json == {"source": SOURCE, "target": LOUD_TEXT, "group": None}
+    expect(text_of(page, 3)).to_have_text(re.compile("k8"))
+    slow[0].fulfill(status=201, json={"id": "new-1"})
+    expect(page.locator("#live")).to_have_text(re.compile("Accepted: it is exemplar new-1 now."))
+    expect(page.locator(".card .accept").nth(3)).to_have_text("Accept")
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: int) -> None:
     package = pytest.importorskip("axe_playwright_python.sync_playwright", reason="in the extra `dev`")
@@ -460,10 +582,35 @@ def test_the_page_asks_nobody_else(open_page: Any, server: Server) -> None:
     ready(open_page(DESK, prepare=lambda page: page.on("request", lambda request: asked.append(request.url))))
     assert len(asked) > 8
     assert all(url.startswith(server.address) for url in asked)
-    for path in ("/", "/static/page.js", "/static/page.css"):
+    for path in ("/", *(f"/static/{path.name}" for path in STATIC.iterdir())):
         status, _, headers = server.ask(path)
         assert status == 200
         assert headers["content-security-policy"].startswith("default-src 'self';")
+
+
+def test_modules_import_what_exists_and_is_used_and_never_in_a_circle() -> None:
+    """Without a browser, so that a mistake is named, not seen as a page on which nothing happens."""
+    texts = {path.name: path.read_text("utf-8") for path in STATIC.glob("*.js")}
+    exported = {
+        name: set(re.findall(r"^export (?:let|const|(?:async )?function) ([\w$]+)", text, re.MULTILINE))
+        for name, text in texts.items()
+    }
+    unused = {(module, name) for module, names in exported.items() for name in names}
+    graph: dict[str, set[str]] = {}
+    for importer, text in texts.items():
+        assert text.startswith("// "), f"{importer} must say what it is for"
+        assert text.count("\n") <= 250, f"{importer}: split it by meaning"
+        imports = re.findall(r'^import \{ (.+) \} from "\./(\w+\.js)";$', text, re.MULTILINE)
+        assert len(imports) == len(re.findall(r"\bimport\b", text)), f"{importer} imports in another form"
+        assert text.count("export ") == len(exported[importer]), f"{importer} exports in another form"
+        graph[importer] = {module for _, module in imports}
+        for name, module in ((name, module) for names, module in imports for name in names.split(", ")):
+            assert name in exported.get(module, ()), f"{importer} imports {name}, which {module} does not export"
+            uses = re.findall(rf"(?<![\w$.]){re.escape(name)}(?![\w$])", text)
+            assert len(uses) > 1, f"{importer} imports {name} and does not use it"
+            unused.discard((module, name))
+    assert unused == set(), "what nobody imports is not exported"
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 def test_the_description_of_the_api_asks_nobody_else(browser: Any, server: Server) -> None:

@@ -1,0 +1,31 @@
+// Export: the cards and their texts as a table in Markdown.
+
+import { state, whatToSay } from "./state.js";
+import { $, percent } from "./tools.js";
+
+function toMarkdown() {
+  const cell = (text) => String(text ?? "").replace(/\s+/g, " ").replaceAll("\\", "\\\\").replaceAll("|", "\\|").trim();
+  const what = whatToSay() ?? { source: "" };
+  const source = what.source ?? what.table.map(([name, value]) => `${name}: ${value}`).join("; ");
+  const exemplar = (card) => ({
+    between: `${percent(1 - card.share)} ${card.a}; ${percent(card.share)} ${card.b}`,
+    style: `house style ${card.style}`,
+    plain: "none",
+  })[card.kind] ?? card.text;
+  const lines = state.cards.filter((card) => card.answer).map((card) => {
+    const words = (test) => card.answer.words.filter(test).map((word) => word.text).join(", ");
+    const leaks = words((word) => word.origin === "exemplar");
+    const faults = words((word) => word.fact === "unlicensed");
+    return `| ${[exemplar(card), card.similarity?.toFixed(2), card.answer.text, leaks, faults].map(cell).join(" | ")} |`;
+  });
+  const head = "| exemplar | similarity | text | from the exemplar only | facts without licence |\n|---|---:|---|---|---|";
+  return `**Source:** ${cell(source)}\n\n${head}\n${lines.join("\n")}\n`;
+}
+
+export function openExport() {
+  const text = toMarkdown();
+  $("markdown").value = text;
+  URL.revokeObjectURL($("save-markdown").href);
+  $("save-markdown").href = URL.createObjectURL(new Blob([text], { type: "text/markdown" }));
+  $("export-dialog").showModal();
+}

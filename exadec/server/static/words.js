@@ -1,0 +1,74 @@
+// The words of a text on its card: where each comes from, what the model attended to, and the sum of it.
+
+import { make, percent } from "./tools.js";
+
+const MEANINGS = { source: "from the source", exemplar: "from the exemplar only", unlicensed: "fact without licence" };
+
+export function showWords(card) {
+  const { answer, element } = card;
+  const written = element.querySelector(".written");
+  const wasFocused = written.querySelector(":focus");
+  written.replaceChildren(...(answer ? wordsOf(answer, element.querySelector(".detail")) : []));
+  if (wasFocused) written.querySelector("[tabindex='0']")?.focus();
+  showTally(card);
+}
+
+function wordsOf(answer, detail) {
+  const parts = [];
+  let behind = 0;
+  answer.words.forEach((word, number) => {
+    parts.push(answer.text.slice(behind, word.start));
+    const kind = word.fact === "unlicensed" ? "unlicensed" : word.origin;
+    const shown = make("span", { kind: `word ${kind}`, role: "button", tabindex: number ? -1 : 0, text: word.text });
+    shown.setAttribute("aria-describedby", detail.id);
+    if (MEANINGS[kind]) shown.setAttribute("aria-label", `${word.text}, ${MEANINGS[kind]}`);
+    shown.onfocus = shown.onpointerenter = () => showDetail(detail, word, kind);
+    parts.push(shown);
+    behind = word.end;
+  });
+  parts.push(answer.text.slice(behind));
+  if (!answer.text) parts.push(make("span", { kind: "soft", text: "The model wrote nothing." }));
+  return parts;
+}
+
+function showDetail(detail, word, kind) {
+  const facts = [make("b", { text: word.text }), ` ${MEANINGS[kind] ?? "the model’s own"}`];
+  if (word.copied === null) facts.push(" · this model does not copy");
+  else facts.push(" · copied ", meter(word.copied));
+  const attended = word.attended.map(({ text, weight }) => make("span", { kind: "attended" }, `${text} `, meter(weight)));
+  detail.replaceChildren(make("p", {}, ...facts));
+  if (attended.length) detail.append(make("p", {}, make("span", { kind: "soft", text: "attention " }), ...attended));
+}
+
+function meter(share) {
+  const bar = make("i");
+  bar.style.setProperty("--share", share);
+  return make("span", { kind: "meter" }, bar, percent(share));
+}
+
+/** What stands below a text while no word of it is looked at. */
+export function showTally({ answer, element }) {
+  const notes = [];
+  if (answer) {
+    const count = (test, what) => {
+      const number = answer.words.filter(test).length;
+      if (number) notes.push(`${number} ${number === 1 ? "word" : "words"} ${what}`);
+    };
+    count((word) => word.origin === "exemplar", "from the exemplar only");
+    count((word) => word.fact === "unlicensed", "of facts without licence");
+    if (answer.truncated) notes.push("the end of the source was not read");
+    if (answer.exemplar_truncated) notes.push("the end of the exemplar was not read");
+  }
+  element.querySelector(".detail").replaceChildren(make("p", { text: notes.join(" · ") }));
+}
+
+/** Arrow keys go from word to word, so that a text is one stop of the Tab key. */
+export function walk(event) {
+  const words = [...event.currentTarget.querySelectorAll(".word")];
+  const here = words.indexOf(document.activeElement);
+  const to = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: words.length - 1 }[event.key];
+  if (here < 0 || to === undefined || !words[to]) return;
+  event.preventDefault();
+  words.forEach((word, place) => { word.tabIndex = place === to ? 0 : -1; });
+  words[to].focus();
+}
