@@ -5,6 +5,7 @@ In: a run, and sources on stdin or from a split of its corpus. Out: texts on std
 
 import json
 import math
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from exadec.training.evaluation import Output
 
 STDIN = "<stdin>"
+_LIKE_A_RECORD = re.compile(rb'\s*{\s*"(source|table|uid|exemplar|group)"\s*:')
 
 
 def generate(
@@ -121,13 +123,7 @@ def _generate_lines(
                 continue
             cut += result.truncated > 0
             exemplars_cut += result.exemplar_truncated > 0
-            more: dict[str, object] = {
-                "score": result.score,
-                "exemplar": result.exemplar,
-                "similarity": result.similarity,
-            }
-            more |= {} if result.facts is None else {"facts": [fact._asdict() for fact in result.facts]}
-            _show(as_json, uid, result.text, result.alternatives, more)
+            _show(as_json, uid, result.text, result.alternatives, _details(result, result.facts))
         sys.stdout.flush()
         lines += len(arrived)
     for count, what, limit in (
@@ -299,6 +295,8 @@ def _requests(how: Request, records: bool, most: int) -> Iterator[list[Request |
     for lines in arriving_lines(cast(BufferedIOBase, sys.stdin.buffer)):
         for start in range(0, len(lines), most):
             part = lines[start : start + most]
+            if number == 0 and not records and _LIKE_A_RECORD.match(part[0]):
+                say("The first line looks like a JSON record, but is read as text; --records reads records.")
             yield [_read_request(raw, number + place, how, records) for place, raw in enumerate(part, 1)]
             number += len(part)
 

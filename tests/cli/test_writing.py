@@ -125,6 +125,14 @@ def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None
     ]
 
 
+def test_records_that_are_read_as_text_are_noticed(run: Path) -> None:
+    row = json.dumps({"source": SOURCE}).encode()
+    hint = "The first line looks like a JSON record, but is read as text; --records reads records."
+    assert hint in exadec("generate", run, stdin=row).stderr
+    assert exadec("generate", run, "--records", stdin=row).stderr == ""
+    assert hint not in exadec("generate", run, stdin=SOURCE.encode() + b"\n" + row).stderr
+
+
 def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     rows: list[object] = [
         {"uid": "a", "source": SOURCE, "exemplar": "up n1 k1"},
