@@ -3,7 +3,7 @@
 In: a configuration; or a run folder, then sources and exemplars as text. Out: a `Run`; or `Generation`s.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -197,26 +197,29 @@ class Writer:
             except BaseException as error:  # the reader of the stream gets it
                 parts.put(error)
 
+        def beginnings() -> Iterator[str]:
+            while isinstance(part := parts.get(), str):
+                yield part
+            if not isinstance(part, Generation):
+                raise part
+            yield part.text
+
         Thread(target=write, daemon=True).start()
-        given = ""
-        while isinstance(part := parts.get(), str):
-            part = part.rstrip("\ufffd")  # the first bytes of a character
-            if len(part) > len(given):
-                yield part[len(given) :]
-                given = part
-        if not isinstance(part, Generation):
-            raise part
-        yield part.text[len(given) :]
+        yield from _cut_into_parts(beginnings())
 
     def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
         """One text in the manner of each of the `count` nearest exemplars, the best score first.
 
         They differ more than the best texts of one search do. There are fewer if exemplars are the same.
         """
-        found = self._retriever.find_several([source], group, count)[0]
-        exemplars = list(dict.fromkeys(filter(None, map(self._inputs.found_text, found))))
+        exemplars = self._find_several(source, group, count)
         texts = self.write_all([source] * len(exemplars), exemplars, group=group)
         return sorted(texts, key=lambda one: -one.score)
+
+    def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
+        """Different texts out of those of the nearest exemplars, the nearest first."""
+        found = self._retriever.find_several([source], group, count)[0]
+        return list(dict.fromkeys(filter(None, map(self._inputs.found_text, found))))
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
         """Raise the error that every request with this exemplar or this group would get, whatever its source."""
@@ -331,6 +334,17 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
+def _cut_into_parts(beginnings: Iterable[str]) -> Iterator[str]:
+    """What each beginning of a text adds to the one before it; the last one is the whole text."""
+    given = text = ""
+    for text in beginnings:
+        known = text.rstrip("\ufffd")  # the first bytes of a character
+        if len(known) > len(given):
+            yield known[len(given) :]
+            given = known
+    yield text[len(given) :]
+
+
 def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> None:
     tell(numbers[place], text)
 
@@ -368,8 +382,8 @@ class RemoteWriter(Writer):
         search: SearchConfig | None = None,
         tell: TellText | None = None,
     ) -> list[Generation | RequestError]:
-        if search is not None or tell is not None:
-            raise RequestError("a server searches with its own settings, and streams only over HTTP.")
+        assert tell is None, "`stream` is for that"
+        _refuse_settings(search)
         bodies = [_body(request, n_best, guidance) for request in requests]
         answers = self._service.ask_all("/v1/write", bodies)
         return [
@@ -377,11 +391,32 @@ class RemoteWriter(Writer):
             for body, one in zip(bodies, answers, strict=True)
         ]
 
+    def stream(
+        self,
+        source: str | Request,
+        exemplar: str | None = None,
+        group: str | None = None,
+        search: SearchConfig | None = None,
+    ) -> Iterator[str]:
+        _refuse_settings(search)
+        request = source if isinstance(source, Request) else Request(source, exemplar, group)
+        events = self._service.listen("/v1/write", {**_body(request, 1, None), "stream": True})
+        return _cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
+
+    def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
+        found = self._service.ask("/v1/retrieve", {"source": source, "group": group, "k": count})["exemplars"]
+        return list(dict.fromkeys(one["text"] for one in found))
+
     def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
         again = self._service.ask("/v1/write", {**body, "explain": True})
         if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
             raise RequestError("the server's exemplars have changed since this was written; write it again.")
         return explanation_from_json(again)
+
+
+def _refuse_settings(search: SearchConfig | None) -> None:
+    if search is not None:
+        raise RequestError("a server searches with its own settings; leave `search` out, or load the run itself.")
 
 
 def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http import HTTPStatus
@@ -81,6 +81,41 @@ class Service:
                 worker.result()
         return answers
 
+    def listen(self, path: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The name and the data of each event of an answer, as soon as it is there. A refusal raises `RequestError`."""
+        deadline, name = time.monotonic() + _PATIENCE, ""
+        while name != "done":
+            for name, data in self._events(path, body):
+                if name == "error":
+                    if data["status"] not in _BUSY or time.monotonic() > deadline:
+                        self._judge(data["status"], json.dumps(data).encode())
+                    time.sleep(1.0)
+                    break
+                yield name, data
+            else:
+                if name != "done":
+                    raise InputError(f"{self.address}: the server stopped in the middle of an answer; ask again.")
+
+    def _events(self, path: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        with closing(self._connect()) as connection:
+            try:
+                connection.request("POST", self._root + path, json.dumps(body).encode(), self._headers)
+                answer = connection.getresponse()
+                if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                    content = answer.read()
+                    if answer.status not in _BUSY:
+                        self._judge(answer.status, content)
+                    yield "error", {"status": answer.status, "error": "the server is busy."}
+                    return
+                name = ""
+                for line in answer:
+                    field, _, value = line.decode().rstrip("\n").partition(": ")
+                    name = value if field == "event" else name
+                    if field == "data":
+                        yield name, json.loads(value)
+            except (http.client.HTTPException, OSError) as error:
+                raise self._gone(error) from None
+
     def _connect(self) -> http.client.HTTPConnection:
         connection = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return connection(*self._place, timeout=_SILENCE)
@@ -108,11 +143,12 @@ class Service:
                 reopened = connection.sock is not None and attempt == 0  # it may have closed a connection that was idle
                 connection.close()
                 if not reopened or isinstance(error, socket.timeout):
-                    reason = getattr(error, "strerror", None) or type(error).__name__
-                    raise InputError(
-                        f"{self.address}: no server answers there ({reason}); start one with `exadec serve RUN`."
-                    ) from None
+                    raise self._gone(error) from None
         raise AssertionError("the second attempt returns or raises")
+
+    def _gone(self, error: Exception) -> InputError:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        return InputError(f"{self.address}: no server answers there ({reason}); start one with `exadec serve RUN`.")
 
     def _judge(self, status: int, content: bytes) -> Any:
         try:

@@ -12,6 +12,7 @@ import pytest
 
 import exadec
 from exadec.api import Generation, Writer
+from exadec.config import SearchConfig
 from exadec.errors import InputError, RequestError
 from exadec.remote import Service, is_address
 from exadec.request import Request
@@ -73,6 +74,26 @@ def test_explanations_are_fetched_when_they_are_looked_at(remote: Writer, local:
     one, other = remote.write(SOURCES[1]), local.write(SOURCES[1])
     np.testing.assert_allclose(one.attention, other.attention, atol=1e-5)
     np.testing.assert_allclose(one.copy_gate, other.copy_gate, atol=1e-5)
+
+
+def test_streams_are_those_of_the_run(remote: Writer, local: Writer) -> None:
+    for source in SOURCES[:5]:
+        assert list(remote.stream(source)) == list(local.stream(source))
+    assert "".join(remote.stream(SOURCES[0], "up n9 k2")) == local.write(SOURCES[0], "up n9 k2").text
+    for writer in (remote, local):
+        with pytest.raises(RequestError, match="no word the model knows"):
+            list(writer.stream(SOURCES[0], "xyzzy"))
+        with pytest.raises(RequestError):
+            list(writer.stream(" "))
+    with pytest.raises(RequestError, match="its own settings"):
+        remote.stream(SOURCES[0], search=SearchConfig())
+
+
+def test_variants_are_those_of_the_run(remote: Writer, local: Writer) -> None:
+    expected = local.vary(SOURCES[0], 5)
+    assert len(expected) > 1
+    for one, other in zip(remote.vary(SOURCES[0], 5), expected, strict=True):
+        assert_same(one, other)
 
 
 def test_exemplars_are_those_of_the_run(remote: Writer, local: Writer) -> None:
@@ -142,8 +163,14 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
             status, content = left.pop(0)
             self.send_response(status)
             self.send_header("Retry-After", "0")
+            if content.startswith(b"event: "):
+                self.send_header("Content-Type", "text/event-stream; charset=utf-8")
             self.end_headers()
             self.wfile.write(content)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass
@@ -167,3 +194,31 @@ def test_a_busy_server_is_asked_again_and_another_one_is_recognised() -> None:
         for _ in range(2):
             with pytest.raises(InputError, match="is not exadec"):
                 service.ask("/v1/model")
+
+
+def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exadec.remote.time.sleep", lambda _: None)
+    text, done = b'event: text\ndata: {"text": "a"}\n\n', b'event: done\ndata: {"text": "a b"}\n\n'
+    busy = b'event: error\ndata: {"status": 429, "error": "too many"}\n\n'
+    refused = b'event: error\ndata: {"status": 409, "error": "no such word"}\n\n'
+    answers = (
+        (429, b"{}"),
+        (200, busy),
+        (200, text + done),
+        (200, text),
+        (200, text + refused),
+        (401, b'{"error": "x"}'),
+    )
+    with answering(*answers) as (address, asked):
+        service = Service(address)
+        assert list(service.listen("/v1/write", {})) == [("text", {"text": "a"}), ("done", {"text": "a b"})]
+        assert asked == ["/root/v1/write"] * 3
+        for kind, message in ((InputError, "in the middle of an answer"), (RequestError, "no such word")):
+            heard = service.listen("/v1/write", {})
+            assert next(heard) == ("text", {"text": "a"})
+            with pytest.raises(kind, match=message):
+                next(heard)
+        with pytest.raises(InputError, match=": x"):
+            next(service.listen("/v1/write", {}))
+    with pytest.raises(InputError, match="no server answers there"):
+        next(service.listen("/v1/write", {}))

@@ -76,7 +76,7 @@ def _describe(fault: Mapping[str, Any]) -> str:
         where = place[2:] if place[1:2] in (["source"], ["table"]) else place[1:]
     if not where:
         return "the body must be a JSON object, with keys that are valid text"
-    if where[0] == "table" and kind not in ("missing", "extra_forbidden"):
+    if where[0] == "table" and (len(where) > 1 or kind not in ("missing", "extra_forbidden")):
         return f"'table' {_TABLE}"
     name = _shorten(".".join(part for part in where if not part.startswith(("constrained-", "function-"))))
     if kind == "missing":

@@ -148,6 +148,7 @@ BAD = {
     "nested table": ({"table": {"a": {"b": "c"}}}, 422, "'table' must be"),
     "empty table": ({"table": {}}, 422, "'table' must be"),
     "uneven table": ({"table": [["a", "b"], ["a", "b", "c"]]}, 422, "'table' must be"),
+    "nested pairs": ({"table": [["a", ["b"]]]}, 422, "without control characters."),
     "unknown key": ({"source": "a", "sauce": 1}, 422, "'sauce' is not known here"),
     "unknown half key": ({"source": "a", "\ud800": 1}, 422, "keys that are valid text"),
     "unknown option": ({"source": "a", "options": {"guidence": 1}}, 422, "'options.guidence' is not known here"),
