@@ -26,6 +26,8 @@ from exadec.training.checkpoint import Run
 
 One = TypeVar("One")
 _NO_TARGET = np.array([], np.int64)
+_SHOWN = 60
+"""Characters of a text in a message about it"""
 
 
 class Shown(NamedTuple):
@@ -214,7 +216,8 @@ class Inputs:
         pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
         ids = np.array(table.encode(pieces[:limit]))
         if not (ids < len(self.run.vocabulary)).any():
-            raise RequestError(f"the exemplar {exemplar!r} has no word the model knows; give another one.")
+            shown = exemplar if len(exemplar) <= _SHOWN else f"{exemplar[:_SHOWN]}..."
+            raise RequestError(f"the exemplar {shown!r} has no word the model knows; give another one.")
         return self.as_given(ids), max(0, len(pieces) - limit)
 
     def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:

@@ -298,6 +298,8 @@ def test_writer_refuses_what_it_cannot_use(writers: dict[str, Writer]) -> None:
     writer = writers["adadec"]
     with pytest.raises(InputError, match="has no word the model knows"):
         writer.write("house1 n1 k1", "xyzzy plugh")
+    with pytest.raises(InputError, match=r"^the exemplar '(y ){30}\.\.\.' has no word the model knows"):
+        writer.write("house1 n1 k1", "y " * 10**6)
     with pytest.raises(InputError, match="the source is empty"):
         writer.write("  ", "up n1 k1")
     with pytest.raises(InputError, match=r"`search.guidance` must be at least 0, but is -1"):
