@@ -18,6 +18,9 @@ def write_tables(results: Path = RESULTS) -> str:
     for path in sorted(results.glob("kills*.json")):
         for stage, one in json.loads(path.read_text("utf-8")).items():
             lines.append(f"| {stage} | {one['kills']} | {one['before the end']} | {one['survived']} |")
+    lines += ["", "| stage | cases | disk was full | survived |", "|---|---|---|---|"]
+    for stage, one in json.loads((results / "full_disk.json").read_text("utf-8")).items():
+        lines.append(f"| {stage} | {one['cases']} | {one['full']} | {one['survived']} |")
     damage = json.loads((results / "damage.json").read_text("utf-8"))
     statuses = damage["statuses"]
     lines += ["", "| damaged files | refused | no matter | problems |", "|---|---|---|---|"]
