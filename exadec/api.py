@@ -342,7 +342,8 @@ def _cut_into_parts(beginnings: Iterable[str]) -> Iterator[str]:
         if len(known) > len(given):
             yield known[len(given) :]
             given = known
-    yield text[len(given) :]
+    if text != given:
+        yield text[len(given) :]
 
 
 def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> None:
