@@ -38,6 +38,8 @@ from exadec.training.trainer import Observer
 from exadec.training.trainer import train as train_run
 
 One = TypeVar("One")
+_MOST_TRIED = 100
+"""Exemplars that are tried for texts that differ; a server finds no more at a time"""
 TellText = Callable[[int, str], None]
 """Called with a request's number and the beginning of its text."""
 
@@ -162,12 +164,7 @@ class Writer:
         for name, values in (("exemplars", exemplars), ("groups", groups)):
             if len(values) != len(sources):
                 raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
-        requests = [
-            Request(source, one, group)
-            if isinstance(source, str)
-            else replace(source, exemplar=source.exemplar or one, group=source.group or group)
-            for source, one, group in zip(sources, exemplars, groups, strict=True)
-        ]
+        requests = [*map(_to_request, sources, exemplars, groups)]
         results = []
         for result in self.answer(requests, n_best, guidance):
             if isinstance(result, RequestError):
@@ -187,7 +184,7 @@ class Writer:
         With a beam of 1, or if words are drawn, that is word by word. A wider beam has to agree first. `search` takes
         the place of the run's settings.
         """
-        request = source if isinstance(source, Request) else Request(source, exemplar, group)
+        request = _to_request(source, exemplar, group)
         parts: Queue[str | BaseException | Generation | RequestError] = Queue()
 
         def write() -> None:
@@ -208,13 +205,26 @@ class Writer:
         yield from _cut_into_parts(beginnings())
 
     def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
-        """One text in the manner of each of the `count` nearest exemplars, the best score first.
+        """Up to `count` different texts, each in the manner of one of the nearest exemplars, the best score first.
 
-        They differ more than the best texts of one search do. There are fewer if exemplars are the same.
+        They differ more than the best texts of one search do. With a group, exemplars come only from it.
         """
-        exemplars = self._find_several(source, group, count)
-        texts = self.write_all([source] * len(exemplars), exemplars, group=group)
-        return sorted(texts, key=lambda one: -one.score)
+        if count < 1:
+            raise ValueError(f"`count` must be at least 1, but is {count} instead.")
+        exemplars = self._find_several(source, group, min(_MOST_TRIED, 8 * count))
+        told = group if self._tells_groups else None
+        found: dict[str, Generation] = {}
+        for start in range(0, len(exemplars), count):
+            part = exemplars[start : start + count]
+            for one in self.write_all([source] * len(part), part, group=told):
+                found.setdefault(one.text, one)
+            if len(found) >= count:
+                break
+        return sorted(list(found.values())[:count], key=lambda one: -one.score)
+
+    @property
+    def _tells_groups(self) -> bool:
+        return self.run.config.corpus.group_in_source
 
     def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
         """Different texts out of those of the nearest exemplars, the nearest first."""
@@ -242,20 +252,20 @@ class Writer:
         search = search or self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
-        if search.temperature > 0 and any(one.required for one in requests):
-            raise RequestError(
-                "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."
-            )
         results: dict[int, Generation | RequestError] = {}
-        by_length = sorted(range(len(requests)), key=lambda number: len(requests[number].source))
-        for start in range(0, len(requests), search.batch_size):
+        if search.temperature > 0:
+            told = "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."
+            results = {number: RequestError(told) for number, one in enumerate(requests) if one.required}
+        rest = (number for number in range(len(requests)) if number not in results)
+        by_length = sorted(rest, key=lambda number: len(requests[number].source))
+        for start in range(0, len(by_length), search.batch_size):
             numbers = by_length[start : start + search.batch_size]
             table = PieceTable(self.run.vocabulary)
             inputs = self._inputs.read([requests[number] for number in numbers], table, search.facts == "strict")
             sound = [one for one in inputs if isinstance(one, Input)]
             places = [number for number, one in zip(numbers, inputs, strict=True) if isinstance(one, Input)]
-            told = None if tell is None else partial(_tell_as, tell, places)
-            written = iter(self._write_batch(sound, table, search, n_best, told) if sound else ())
+            hear = None if tell is None else partial(_tell_as, tell, places)
+            written = iter(self._write_batch(sound, table, search, n_best, hear) if sound else ())
             results |= {
                 number: one if isinstance(one, RequestError) else next(written)
                 for number, one in zip(numbers, inputs, strict=True)
@@ -334,6 +344,13 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
+def _to_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
+    """What a request says itself comes first."""
+    if isinstance(source, str):
+        return Request(source, exemplar, group)
+    return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
+
+
 def _cut_into_parts(beginnings: Iterable[str]) -> Iterator[str]:
     """What each beginning of a text adds to the one before it; the last one is the whole text."""
     given = text = ""
@@ -400,13 +417,17 @@ class RemoteWriter(Writer):
         search: SearchConfig | None = None,
     ) -> Iterator[str]:
         _refuse_settings(search)
-        request = source if isinstance(source, Request) else Request(source, exemplar, group)
+        request = _to_request(source, exemplar, group)
         events = self._service.listen("/v1/write", {**_body(request, 1, None), "stream": True})
         return _cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
 
     def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
         found = self._service.ask("/v1/retrieve", {"source": source, "group": group, "k": count})["exemplars"]
         return list(dict.fromkeys(one["text"] for one in found))
+
+    @cached_property
+    def _tells_groups(self) -> bool:
+        return bool(self._service.ask("/v1/model")["told_groups"])
 
     def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
         again = self._service.ask("/v1/write", {**body, "explain": True})

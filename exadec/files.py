@@ -27,6 +27,8 @@ def replacing(path: Path) -> Iterator[Path]:
     The content is flushed before the rename: a power failure leaves the old file or the new one, never a partial one.
     A draft that a killed process left behind is taken over. The draft itself is the lock: one process at a time.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: not a regular file, so it cannot be replaced; choose another name.")
     draft = draft_of(path)
     if draft.is_symlink():
         draft.unlink()  # somebody else's: what it points to is not ours to overwrite
@@ -166,7 +168,7 @@ def _describe_holder(number: int) -> str:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
             process, host, what = int(signature["process"]), str(signature["host"]), str(signature["what"])
             return f"process {process} on {host} has been {what} it since {since}"
-        except (ValueError, KeyError, TypeError, OverflowError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     return "another process is writing or reading it"
 

@@ -13,7 +13,7 @@ import numpy as np
 from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce, fingerprint
 from exadec.corpus.vocabulary import NONE, PieceTable
-from exadec.errors import RequestError
+from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, mark
 from exadec.request import Request
@@ -121,6 +121,11 @@ class Inputs:
             return found
         requests = {number: one for number, one in enumerate(asked) if isinstance(one, Request)}
         without = {i: one for i, one in requests.items() if one.exemplar is None and one.mixture is None}
+        if 0 < len(without) < len(asked):  # the others can do without a retriever
+            try:
+                _ = self._retriever
+            except InputError as error:
+                return {number: RequestError(str(error)) for number in without}
         for group in dict.fromkeys(one.group for one in without.values()):
             numbers = [i for i, one in without.items() if one.group == group]
             texts, count = [without[i].source for i in numbers], self.run.config.model.exemplars_read
@@ -138,9 +143,13 @@ class Inputs:
         instance = Instance(ids, shown.ids, _NO_TARGET)
         licensing = licensing_text(request.source, request.group, self.run.config.corpus.group_in_source)
         spelling = Spelling(self.run.segmenter, table)
-        rules: list[Rule] = [] if request.is_free else [self._demands(request, instance, spelling)]
+        rules: list[Rule] = []
         if strict:
-            rules.append(Licensed(Checker(licensing, self._names), spelling))
+            checker = Checker(licensing, self._names)
+            _refuse_unlicensed(request, checker)
+            rules.append(Licensed(checker, spelling))
+        if not request.is_free:
+            rules.insert(0, self._demands(request, instance, spelling))  # it is the quicker one
         rule = Together(rules) if rules else Rule()
         return Input(instance, shown, truncated, rule, licensing, fingerprint(request.source) >> 1)
 
@@ -230,6 +239,14 @@ class Inputs:
         size, unknown = len(self.run.vocabulary), self._retriever.corpus.table.unknown
         ids = self._targets[found.number].tolist()
         return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
+
+
+def _refuse_unlicensed(request: Request, checker: Checker) -> None:
+    """A demand that no text can fulfil would be searched for in vain, and long."""
+    for phrase in filter(None, (request.beginning, *request.required)):
+        for stated in checker.check(phrase):
+            if not stated.licensed:
+                raise RequestError(f"the source does not license {stated.words!r}, so strict search cannot write it.")
 
 
 def or_error(read: Callable[..., One], *arguments: Any) -> One | RequestError:

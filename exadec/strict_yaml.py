@@ -59,6 +59,14 @@ class _Loader(yaml.SafeLoader):
         self._depth -= 1
         return node
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise yaml.YAMLError(f"the key {twice!r} is there twice")
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The sections of a YAML file."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exadec.config import VARIANTS, Config, ConfigError, ModelConfig, known_keys
 from exadec.errors import InputError
-from exadec.strict_yaml import apply_override, list_overrides
+from exadec.strict_yaml import apply_override, list_overrides, parse_yaml
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 
@@ -310,3 +310,9 @@ def test_off_is_a_word_where_it_is_a_choice(tmp_path: Path) -> None:
         Config.load(path, ["search.facts=on"])
     with pytest.raises(ConfigError, match="one of full, certain, first"):
         Config.load(path, ["search.stopping=off"])
+
+
+def test_a_key_that_is_there_twice_is_refused() -> None:
+    for text, key in (("training: {seed: 1}\nmodel: {}\ntraining: {epochs: 2}", "training"), ("a: {b: 1, b: 2}", "b")):
+        with pytest.raises(ConfigError, match=f"the key '{key}' is there twice"):
+            parse_yaml(text, "a.yaml")

@@ -149,3 +149,12 @@ print(taken)
     taken = [int(process.communicate()[0]) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
     assert sum(taken) > 20
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="not a regular file, so it cannot be replaced"), replacing(pipe):
+        pytest.fail("it was written")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -90,10 +90,13 @@ def test_streams_are_those_of_the_run(remote: Writer, local: Writer) -> None:
 
 
 def test_variants_are_those_of_the_run(remote: Writer, local: Writer) -> None:
-    expected = local.vary(SOURCES[0], 5)
-    assert len(expected) > 1
-    for one, other in zip(remote.vary(SOURCES[0], 5), expected, strict=True):
-        assert_same(one, other)
+    expected = {source: local.vary(source, 5) for source in SOURCES[:10]}
+    assert all(expected.values())
+    for source, texts in expected.items():
+        for one, other in zip(remote.vary(source, 5), texts, strict=True):
+            assert_same(one, other)
+    grouped = local.vary(SOURCES[0], 3, group="down")
+    assert [one.text for one in remote.vary(SOURCES[0], 3, group="down")] == [one.text for one in grouped]
 
 
 def test_exemplars_are_those_of_the_run(remote: Writer, local: Writer) -> None:

@@ -4,6 +4,7 @@ In: plain lines, records, or the outputs of a run. Out: texts, references, sourc
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from exadec.corpus.record import Reading, Record, Table, is_text_file, read_records
@@ -38,17 +39,22 @@ def read_sources(path: Path) -> list[str]:
 
 def read_references(paths: Sequence[Path], other: Path, count: int) -> tuple[list[tuple[str, ...]], list[Table] | None]:
     """Each instance's references, and its table where the references are records that have one."""
-    if len(paths) > 1 or is_text_file(paths[0]):
-        lines = [_read_plain(path) for path in paths]
-        for path, found in zip(paths, lines, strict=True):
-            check_aligned(found, path, other, count)
-        return list(zip(*lines, strict=True)), None
-    records = _read_records(paths[0])
-    check_aligned(records, paths[0], other, count)
-    references = [record.scoring_references() for record in records]
+    found = [_read_references(path, other, count) for path in paths]
+    references = [tuple(chain.from_iterable(texts)) for texts in zip(*(each for each, _ in found), strict=True)]
+    return references, next((tables for _, tables in found if tables is not None), None)
+
+
+def _read_references(path: Path, other: Path, count: int) -> tuple[list[tuple[str, ...]], list[Table] | None]:
+    if is_text_file(path):
+        lines = _read_plain(path)
+        check_aligned(lines, path, other, count)
+        return [(line,) for line in lines], None
+    records = _read_records(path)
+    check_aligned(records, path, other, count)
+    references = [tuple(record.scoring_references()) for record in records]
     for number, texts in enumerate(references, start=1):
         if not any(texts):
-            raise InputError(f"{paths[0]}: record {number} has neither a 'target' nor 'references'.")
+            raise InputError(f"{path}: record {number} has neither a 'target' nor 'references'.")
     tables = [record.table for record in records if record.table is not None]
     return references, tables if len(tables) == count else None
 

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from exadec.config import RECORD_FIELDS
@@ -301,14 +302,14 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
         references = [references]
     if not isinstance(references, list | tuple) or not all(isinstance(text, str) for text in references):
         raise InputError(f"{where}: 'references' must be a list of texts.")
-    uid, group = row.get("uid", default_uid), row.get("group")
+    uid, group = row.get("uid"), row.get("group")
     for name, value in (("uid", uid), ("group", group)):
         if isinstance(value, dict | list):
             raise InputError(f"{where}: {name!r} must be text or a number, but is a {type(value).__name__}.")
     assert isinstance(source, str)
     assert isinstance(target, str)
     return Record(
-        uid=str(uid),
+        uid=default_uid if uid is None else str(uid),
         source=" ".join(source.split()),
         target=" ".join(target.split()),
         table=table,
@@ -333,6 +334,8 @@ def _read_table(value: object, where: str) -> Table | None:
         raise InputError(f"{where}: 'table' is empty.")
     if {len(entry) for entry in value} not in ({2}, {3}):
         raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
-    if any(isinstance(part, dict | list) for entry in value for part in entry):
-        raise InputError(f"{where}: an attribute or a value of 'table' must be text or a number, but is a list.")
+    for part in chain.from_iterable(value):
+        if not isinstance(part, str | int | float) or isinstance(part, bool):
+            kind = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}[type(part)]
+            raise InputError(f"{where}: an attribute or a value of 'table' must be text or a number, but is {kind}.")
     return tuple(tuple(map(str, entry)) for entry in value)

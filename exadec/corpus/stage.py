@@ -99,6 +99,8 @@ def _finish(draft: Path, key: str, facts: dict[str, Any]) -> None:
 def _refuse_other_files(folder: Path) -> None:
     if not folder.exists():
         return
+    if folder.is_symlink():
+        raise InputError(f"{folder}: a link, which exadec cannot replace; remove it, or choose another `folder`.")
     if not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way; move it, or choose another `folder`.")
     known = {MANIFEST, *read_manifest(folder).get("files", {})} if (folder / MANIFEST).is_file() else set()

@@ -76,7 +76,9 @@ class StyleMap:
         self._desk = desk
 
     def show(self) -> dict[str, Any]:
-        return self._sampled[0]
+        """Without exemplars that have been deleted since the sample was drawn."""
+        drawn, retriever = self._sampled[0], self._desk.retriever
+        return drawn | {"points": [one for one in drawn["points"] if retriever.find_number(one["id"]) is not None]}
 
     def place(self, texts: list[str]) -> list[dict[str, float] | None]:
         """Where texts would be."""

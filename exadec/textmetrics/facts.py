@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from exadec.textmetrics.stemming import stem_like_script
@@ -20,6 +19,7 @@ from exadec.textmetrics.tokens import (
     is_function_word,
     is_word,
     letter_case,
+    remember,
     split_text,
     without_possessive,
 )
@@ -208,13 +208,13 @@ class Licence:
         return fact in self.facts
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def licence_of(source: str) -> Licence:
     """Kept, because several systems write from the same sources."""
     return Licence(source)
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def read_words(text: str) -> tuple[Word, ...]:
     words: list[Word] = []
     starts = True
@@ -227,7 +227,7 @@ def read_words(text: str) -> tuple[Word, ...]:
     return tuple(words)
 
 
-@lru_cache(maxsize=1 << 17)
+@remember(1 << 17)
 def split_word(token: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
     """The parts of a token between hyphens, inside a sentence and where one starts. Words recur, so they are kept."""
     parts = [part.replace(".", "") if part.endswith(".") else part for part in without_possessive(token).split("-")]
@@ -235,7 +235,7 @@ def split_word(token: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
     return inside, tuple(word._replace(starts=place == 0) for place, word in enumerate(inside))
 
 
-@lru_cache(maxsize=1 << 17)
+@remember(1 << 17)
 def as_name(word: str) -> Fact:
     return Fact("name", stem_like_script(word) if len(word) > 3 else word)
 
@@ -279,7 +279,7 @@ def number_key(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def _read_digits(word: str) -> Decimal | str | None:
     """The value of a word; the word itself for digits with no one value, such as `10:30`; None if it is no number."""
     if word in NUMBER_WORDS:

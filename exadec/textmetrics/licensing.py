@@ -9,7 +9,6 @@ and so are short dates with a capital that are other words, too (`Sun`). A sourc
 import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ from exadec.textmetrics.facts import (
     read_words,
     split_word,
 )
-from exadec.textmetrics.tokens import NUMBER_WORDS, is_function_word, is_word, letter_case, split_text
+from exadec.textmetrics.tokens import NUMBER_WORDS, is_function_word, is_word, letter_case, remember, split_text
 
 _MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
 """What may open a quotation"""
@@ -208,7 +207,7 @@ def _as_quotation(word: str) -> Fact:
     return Fact("quotation", as_name(word).key)
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def _is_settled(text: str) -> bool:
     """Whether a text that goes on is in sentence case for good: a word that Title Case would give a capital has none.
 
@@ -258,7 +257,7 @@ def _belongs(word: Word) -> bool:
     return word.written != word.lower or word.lower in INSIDE_NAMES
 
 
-@lru_cache(maxsize=1 << 12)
+@remember(1 << 12)
 def _quoted_words(text: str) -> tuple[int, ...]:
     """Which of `read_words` stand in a quotation. One that is not closed reaches to the end."""
     found: list[int] = []

@@ -10,8 +10,13 @@ single quotation marks become `"` as well, so an apostrophe that remains is one.
 
 import re
 import unicodedata
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Literal, TypeVar
+
+Result = TypeVar("Result")
+_LONGEST_KEPT = 2_000
+"""Characters"""
 
 _DETERMINERS = "a an the this that these those my your his her its our their every each some any no another"
 _QUESTION_WORDS = "who what when where why how which whose whom"
@@ -85,7 +90,22 @@ _SINGLE_QUOTATION = re.compile(
 
 
 # Bounded, so that a long-lived process does not grow without limit; enough for a test set and what belongs to it.
-@lru_cache(maxsize=1 << 16)
+def remember(most: int) -> Callable[[Callable[[str], Result]], Callable[[str], Result]]:
+    """Keep what a function found for so many texts. Long ones are not kept: a few could fill the memory."""
+
+    def decorate(find: Callable[[str], Result]) -> Callable[[str], Result]:
+        kept = lru_cache(maxsize=most)(find)
+
+        @wraps(find)
+        def look(text: str) -> Result:
+            return kept(text) if len(text) <= _LONGEST_KEPT else find(text)
+
+        return look
+
+    return decorate
+
+
+@remember(1 << 16)
 def split_text(text: str) -> tuple[str, ...]:
     """Words and marks in order. A word keeps its case, hyphens and apostrophe: `don't`, `12-year-old`, `U.S.`."""
     return tuple(_TOKEN.findall(_unify(text)))
@@ -129,7 +149,7 @@ def is_number(word: str) -> bool:
     return word[0].isdigit()
 
 
-@lru_cache(maxsize=1 << 17)
+@remember(1 << 17)
 def is_function_word(word: str) -> bool:
     """A word that says how content words belong together; contractions such as `don't` and `it's` included."""
     lower = word.lower()
@@ -140,7 +160,7 @@ def without_possessive(word: str) -> str:
     return word[:-2] if word.endswith(("'s", "'S")) else word
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def letter_case(text: str) -> Case:
     """Title Case, ALL CAPITALS, all lower case, or sentence case, which includes texts too short to tell.
 

@@ -4,7 +4,6 @@ In: any text. Out: its `Traits`: case, punctuation, ending, first word, length, 
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from exadec.textmetrics.tokens import (
     DETERMINERS,
@@ -14,6 +13,7 @@ from exadec.textmetrics.tokens import (
     is_number,
     is_word,
     letter_case,
+    remember,
     split_text,
     without_possessive,
 )
@@ -62,7 +62,7 @@ class Traits:
     """The tokens, with each content word replaced by its shape."""
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def find_traits(text: str) -> Traits:
     tokens = split_text(text)
     case = letter_case(text)
@@ -136,7 +136,7 @@ def _kind_of_opening(tokens: tuple[str, ...]) -> str:
     return _KINDS_BY_SHAPE[shape(word)]
 
 
-@lru_cache(maxsize=1 << 17)
+@remember(1 << 17)
 def shape(word: str) -> str:
     """`9` for what begins with a digit, `XX` for capitals, `Xx`, `x`, and `o` for a script without case."""
     if is_number(word):

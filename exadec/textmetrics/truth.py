@@ -19,7 +19,7 @@ from exadec.textmetrics.licensing import Checker
 from exadec.textmetrics.manner import find_given
 from exadec.textmetrics.scores import MeanScore, RatioScore, mean_score, package_version, ratio_score
 from exadec.textmetrics.stemming import stem_like_script
-from exadec.textmetrics.tokens import is_function_word, is_word, split_text, without_possessive
+from exadec.textmetrics.tokens import is_function_word, is_word, remember, split_text, without_possessive
 
 LEAK_VERSION = 1
 SUPPORT_VERSION = 1
@@ -95,13 +95,13 @@ def _finder_for(sources: tuple[str, ...]) -> FactFinder:
     return FactFinder(sources)
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(1 << 16)
 def content_stems(text: str) -> tuple[str, ...]:
     """The stems of a text's content words, in lower case; a word with hyphens counts as its parts."""
     return tuple(chain.from_iterable(_stem_token(token) for token in split_text(text)))
 
 
-@lru_cache(maxsize=1 << 17)
+@remember(1 << 17)
 def _stem_token(token: str) -> tuple[str, ...]:
     if not is_word(token) or is_function_word(token):
         return ()

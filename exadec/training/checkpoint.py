@@ -199,6 +199,8 @@ def refuse_other_files(folder: Path) -> None:
     """Refuse a folder that a run cannot replace, because it holds something that no run has written."""
     if not folder.exists():
         return
+    if folder.is_symlink():
+        raise InputError(f"{folder}: a link, which a run cannot replace; name the folder itself.")
     if not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way; choose another folder for the run.")
     for path in sorted(folder.rglob("*")):

@@ -115,6 +115,8 @@ def train(
         precision = choose_precision(config.training.precision, place)
         with processes.together():
             chosen = choose_backend(config.training.backend, place, precision, config.model)
+        if go_on:  # before the corpus could be replaced by another one
+            processes.from_first(lambda: _refuse_other_settings(open_run(folder), config))
         corpus, exemplars = processes.in_turn(lambda: _prepare(config, report, device))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
@@ -418,6 +420,8 @@ def _refuse_impossible(config: Config, processes: int, device: str | None) -> No
 
 def find_checkpoint(folder: Path, resume: bool, force: bool) -> bool:
     """Whether a run goes on from a checkpoint; if not, a new one begins. Refuses what would overwrite other files."""
+    if resume and force:
+        raise InputError("`resume` continues a run and `force` replaces it: use only one of them.")
     if (folder / LAST).is_file() and not force:
         if resume:
             return True
@@ -455,13 +459,15 @@ def _start_run(
         facts = {"exemplars": exemplars.hash, "variant": config.model.variant, **facts}
         return create_run(folder, config, corpus, facts)
     run = open_run(folder)
-    _refuse_other_inputs(run, config, corpus, exemplars)
+    for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
+        if run.facts[name] != value:
+            raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")
     if run.config != config:
         write_config(folder, config)
     return open_run(folder)
 
 
-def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: ExemplarMap) -> None:
+def _refuse_other_settings(run: Run, config: Config) -> None:
     before, now = run.config.flat(), config.flat()
     changed = [key for key in now if before[key] != now[key] and key not in EXTENDING]
     if changed:
@@ -470,9 +476,6 @@ def _refuse_other_inputs(run: Run, config: Config, corpus: Corpus, exemplars: Ex
             f"{run.folder}: the run was started with {settings}. Only {' and '.join(EXTENDING)} may change, to make it "
             "longer; with anything else it would be another run, so train that in another folder."
         )
-    for name, value in (("corpus", corpus.hash), ("exemplars", exemplars.hash)):
-        if run.facts[name] != value:
-            raise InputError(f"{run.folder}: the {name} changed since the run was started; it cannot be resumed.")
 
 
 @contextmanager

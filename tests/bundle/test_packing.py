@@ -15,8 +15,9 @@ from exadec.bundle import packing
 from exadec.bundle.packed import open_bundle
 from exadec.bundle.packing import export
 from exadec.config import VARIANTS
-from exadec.errors import InputError
+from exadec.errors import InputError, RequestError
 from exadec.reading.archive import ALIGNMENT
+from exadec.request import Request
 from exadec.training.checkpoint import Run, open_corpus, open_run
 from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
@@ -74,6 +75,14 @@ def test_a_run_beyond_the_paper_can_be_exported(tmp_path: Path) -> None:
     out = export(run.folder, tmp_path / "a.exadec", with_exemplars=True)
     assert_same(load(run.folder), load(out))
     assert_same(load(run.folder), load(out), guidance=0.5)
+
+
+def test_requests_that_bring_an_exemplar_do_not_suffer_from_others(run: Run, tmp_path: Path) -> None:
+    writer = load(export(run.folder, tmp_path / "a.exadec"))
+    source = "house1 house1 n3 k5"
+    found = writer.answer([Request(source, "up n1 k1"), Request(source), Request(source, "down k1 n1")])
+    assert [type(one) for one in found] == [Generation, RequestError, Generation]
+    assert "no exemplar can be retrieved" in str(found[1])
 
 
 def test_without_exemplars_it_says_what_is_missing(run: Run, tmp_path: Path) -> None:

@@ -182,3 +182,16 @@ def test_score_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("run")
 def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str], message: str) -> None:
     assert_refused_in(folder, arguments, message)
+
+
+def test_several_references_may_be_records(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the cat sat\na dog ran\n")
+    rows = [{"source": "x", "target": "the cat sat"}, {"source": "y", "target": "another text"}]
+    (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "two.txt").write_text("something else\na dog ran\n")
+    (tmp_path / "one.txt").write_text("the cat sat\nanother text\n")
+    plain, records = (
+        exadec("score", tmp_path / "a.txt", "--references", tmp_path / one, "--references", tmp_path / "two.txt")
+        for one in ("one.txt", "one.jsonl")
+    )
+    assert records.stdout == plain.stdout != ""

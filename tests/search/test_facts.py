@@ -176,6 +176,21 @@ def test_a_writer_is_strict_in_any_batch_and_order(run: Run) -> None:
         assert all(fact.licensed and one.text[fact.begin : fact.end] == fact.words for fact in one.facts)
 
 
+def test_a_demand_that_the_source_does_not_license_is_refused_at_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exadec.api.search_batch", lambda *_: pytest.fail("it was searched for"))
+    source = str(records(1)[0]["source"])
+    missing = next(day for day in DAYS if day not in source)
+    for request in (
+        Request(source, group="Desk 1", required=(f"on {missing}",)),
+        Request(source, group="Desk 1", beginning="In 1847"),
+    ):
+        [refused] = Writer(run).answer([request])
+        assert "so strict search cannot write it" in str(refused)
+        assert "the source does not license" in str(refused)
+
+
 def test_mark_reports_and_changes_nothing(run: Run) -> None:
     sources = [str(record["source"]) for record in records(30)]
     free = load(run.folder, ["search.facts=off"]).write(sources)

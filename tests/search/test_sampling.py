@@ -95,8 +95,9 @@ def test_drawn_texts_do_not_depend_on_the_batch(writer: Writer) -> None:
     assert texts(requests, 3) == expected
     assert texts(requests[::-1], 7) == expected[::-1]
     assert expected != [one.text for one in writer.write(SOURCES)]
-    with pytest.raises(RequestError, match=r"search\.temperature"):
-        writer.answer([Request(SOURCES[0], required=("up",))], search=search)
+    first, refused = writer.answer([requests[0], Request(SOURCES[0], required=("up",))], search=search)
+    assert first.text == expected[0]
+    assert "`search.temperature` draws texts at random" in str(refused)
 
 
 def test_a_stream_is_the_text_in_parts(writer: Writer) -> None:
@@ -108,14 +109,17 @@ def test_a_stream_is_the_text_in_parts(writer: Writer) -> None:
         parts = list(writer.stream(source, search=greedy))
         assert [len(part.split()) for part in parts] == [1] * len(parts)
         assert "".join(parts) == writer.answer([Request(source)], search=greedy)[0].text
+    given = "".join(writer.stream(Request(SOURCES[0]), "down k2 n1"))
+    assert given == writer.write(SOURCES[0], "down k2 n1").text != writer.write(SOURCES[0], "up n1 k2").text
     with pytest.raises(RequestError, match="source is empty"):
         list(writer.stream(" "))
 
 
-def test_variants_have_different_exemplars(writer: Writer) -> None:
+def test_variants_differ_and_have_different_exemplars(writer: Writer) -> None:
     texts = writer.vary(SOURCES[0], 5)
     exemplars = [one.exemplar for one in texts]
     assert len(set(exemplars)) == len(exemplars) > 1
+    assert len({one.text for one in texts}) == len(texts) <= 5
     assert [one.score for one in texts] == sorted((one.score for one in texts), reverse=True)
     assert {one.text for one in texts} == {writer.write(SOURCES[0], exemplar).text for exemplar in exemplars}
 

@@ -30,6 +30,12 @@ def test_the_map_has_exemplars_with_places_and_groups(server: Server) -> None:
     assert abs(loud.mean() - calm.mean()) > loud.std() + calm.std()  # what differs most is the manner
 
 
+def test_a_deleted_exemplar_leaves_the_map(server: Server) -> None:
+    first, *rest = server.ask("/v1/map")[1]["points"]
+    assert server.ask(f"/v1/exemplars/{first['id']}", method="DELETE")[0] == 204
+    assert server.ask("/v1/map")[1]["points"] == rest
+
+
 def test_a_text_is_placed_where_the_map_has_it(server: Server) -> None:
     points = server.ask("/v1/map")[1]["points"]
     body = {"texts": [points[3]["text"], points[0]["text"]]}

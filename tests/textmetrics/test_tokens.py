@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.textmetrics.tokens import is_function_word, is_word, letter_case, split_text, without_possessive
+from exadec.textmetrics.tokens import is_function_word, is_word, letter_case, remember, split_text, without_possessive
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,15 @@ def test_kinds_of_words() -> None:
     assert not any(map(is_function_word, ["river", "Ada's", "12", "thee"]))
     assert [without_possessive(word) for word in ("Ada's", "ADA'S", "Ada", "it's")] == ["Ada", "ADA", "Ada", "it"]
     assert [is_word(token) for token in ("a", "12", "U.S.", ":", "—", "火")] == [True, True, True, False, False, True]
+
+
+def test_long_texts_are_not_kept() -> None:
+    found: list[str] = []
+
+    @remember(2)
+    def find(text: str) -> int:
+        found.append(text[:1])
+        return len(text)
+
+    assert [find(text) for text in ("a", "a", "b" * 5000, "b" * 5000)] == [1, 1, 5000, 5000]
+    assert found == ["a", "b", "b"]

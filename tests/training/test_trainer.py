@@ -25,7 +25,7 @@ from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.textmetrics.metrics import score_all
-from exadec.training.checkpoint import BEST, LAST, open_corpus, read_notes
+from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_notes
 from exadec.training.evaluation import (
     Output,
     choose_sample,
@@ -455,3 +455,21 @@ def test_exemplars_of_little_use_are_warned_of_once(tmp_path: Path, caplog: pyte
     train(variant_config(tmp_path, "adadec", epochs=1), tmp_path / "run")
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "100% of the training exemplars come from an identical source, but 0% of the valid ones" in warning
+
+
+def test_what_would_be_another_run_is_refused_before_anything_is_replaced(tmp_path: Path) -> None:
+    write_splits(tmp_path, toy_records(60, seed=0))
+    config = variant_config(tmp_path, "seq2seq", epochs=1)
+    run = train(config, tmp_path / "run")
+    before = open_corpus(run).hash
+    other = config.replace("corpus", vocabulary_size=10)
+    with pytest.raises(InputError, match=r"the run was started with corpus\.vocabulary_size"):
+        train(other, run.folder, resume=True)
+    assert open_corpus(open_run(run.folder)).hash == before
+    with pytest.raises(InputError, match="use only one of them"):
+        train(config, run.folder, resume=True, force=True)
+    link = tmp_path / "link"
+    link.symlink_to(run.folder)
+    with pytest.raises(InputError, match="link: a link, which a run cannot replace"):
+        train(config, link, force=True)
+    assert open_run(run.folder).load_model()
