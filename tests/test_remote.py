@@ -182,7 +182,7 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
     thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{stub.server_port}/root", asked
+        yield f"http://127.0.0.1:{stub.server_port}/prefix", asked
     finally:
         stub.shutdown()
         thread.join()
@@ -193,7 +193,7 @@ def test_a_busy_server_is_asked_again_and_another_one_is_recognised() -> None:
     with answering((429, b"{}"), (503, b"{}"), (200, b'{"a": 1}'), (200, b"<html>"), (404, b"[]")) as (address, asked):
         service = Service(address)
         assert service.ask("/v1/model") == {"a": 1}
-        assert asked == ["/root/v1/model"] * 3
+        assert asked == ["/prefix/v1/model"] * 3
         for _ in range(2):
             with pytest.raises(InputError, match="is not exadec"):
                 service.ask("/v1/model")
@@ -215,7 +215,7 @@ def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.Mo
     with answering(*answers) as (address, asked):
         service = Service(address)
         assert list(service.listen("/v1/write", {})) == [("text", {"text": "a"}), ("done", {"text": "a b"})]
-        assert asked == ["/root/v1/write"] * 3
+        assert asked == ["/prefix/v1/write"] * 3
         for kind, message in ((InputError, "in the middle of an answer"), (RequestError, "no such word")):
             heard = service.listen("/v1/write", {})
             assert next(heard) == ("text", {"text": "a"})
