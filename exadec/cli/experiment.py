@@ -25,7 +25,11 @@ def experiment(
         bool, typer.Option("--tables-only", help="Only write the tables, from the result files alone.")
     ] = False,
     only: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help="Only runs whose name matches, such as 'news-adadec*'.")
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Only runs whose name matches, such as 'news-adadec*'. Give it several times, most urgent first.",
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -63,9 +67,10 @@ def experiment(
         say(f"Tables: {write_tables(loaded, title, command)}")
         return
     refuse_torchrun()
-    state = find_state(loaded, only)
+    state = find_state(loaded, only or ())
     if not state.tasks and not state.problems:
-        raise InputError(f"no run of {plan} has a name like {only!r}; --dry-run without --only lists the names.")
+        patterns = " or ".join(repr(pattern) for pattern in only or ())
+        raise InputError(f"no run of {plan} has a name like {patterns}; --dry-run without --only lists the names.")
     if dry_run:
         _say_state(state)
         return

@@ -37,6 +37,8 @@ class Task:
     """Those without a result on these inputs."""
     seconds: float | None
     """Expected; None if no run of the same corpus has finished on this device."""
+    rank: int = 0
+    """Runs of a lower rank come first."""
 
     @property
     def name(self) -> str:
@@ -57,8 +59,9 @@ class State:
 
     @property
     def to_do(self) -> list[Task]:
-        """The longest first, so that none is left alone at the end; unknown ones before them."""
-        return sorted((task for task in self.tasks if task.missing), key=lambda task: -_or_infinite(task.seconds))
+        """By rank; of one rank the longest first, so that none is left alone at the end, unknown ones before them."""
+        missing = (task for task in self.tasks if task.missing)
+        return sorted(missing, key=lambda task: (task.rank, -_or_infinite(task.seconds)))
 
 
 @dataclass
@@ -73,8 +76,11 @@ class Outcome:
     """By Ctrl-C, not by the time limit."""
 
 
-def find_state(plan: Plan, only: str | None = None) -> State:
-    """Compare a plan with its results. `only` is a pattern for names of runs, such as `news-*`."""
+def find_state(plan: Plan, only: Sequence[str] = ()) -> State:
+    """Compare a plan with its results.
+
+    `only` has patterns for names of runs, such as `news-*`, most urgent first; with none, all runs are as urgent.
+    """
     results = read_results(Path(plan.results))
     hashes: dict[CorpusConfig, dict[str, str]] = {}
     tasks: list[Task] = []
@@ -84,7 +90,8 @@ def find_state(plan: Plan, only: str | None = None) -> State:
         groups.setdefault(hash_value(trial.settings), []).append(trial)
     for trials in groups.values():
         name, config = trials[0].name, trials[0].config
-        if only is not None and not fnmatch.fnmatchcase(name, only):
+        ranks = [rank for rank, pattern in enumerate(only or ("*",)) if fnmatch.fnmatchcase(name, pattern)]
+        if not ranks:
             continue
         try:
             if config.corpus not in hashes:
@@ -95,7 +102,7 @@ def find_state(plan: Plan, only: str | None = None) -> State:
             continue
         missing = tuple(trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan.scores))
         folder = _find_folder(plan, trials[0], inputs)
-        tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results)))
+        tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results), ranks[0]))
     return State(tasks, problems)
 
 

@@ -21,6 +21,10 @@ def test_dry_run_then_run_then_tables_from_results_alone(tmp_path: Path) -> None
     listed = exadec("experiment", plan, "--dry-run", "--only", "*adadec*")
     assert listed.stdout == "to do    toy-adadec-seed1    time unknown\n"
     assert listed.stderr == "Runs done: 0. To do: 1.\n"
+    for order in (["seq2seq", "adadec"], ["adadec", "seq2seq"]):
+        patterns = [word for variant in order for word in ("--only", f"*-{variant}-*")]
+        listed = exadec("experiment", plan, "--dry-run", *patterns)
+        assert [line.split()[2] for line in listed.stdout.splitlines()] == [f"toy-{name}-seed1" for name in order]
     assert not (tmp_path / "work").exists()
     assert not (tmp_path / "results").exists()
     done = exadec("experiment", plan)

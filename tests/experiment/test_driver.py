@@ -257,7 +257,7 @@ def test_the_longest_run_comes_first_and_unknown_ones_before_it(tmp_path: Path) 
         ("toy-adadec-seed2", 90.0),
         ("toy-seq2seq-seed2", 10.0),
     ]
-    assert names(find_state(plan, only="toy-*").tasks) == [
+    assert names(find_state(plan, only=["toy-*"]).tasks) == [
         f"toy-{name}" for name in ("seq2seq-seed1", "seq2seq-seed2", "adadec-seed1", "adadec-seed2")
     ]
 
