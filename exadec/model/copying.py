@@ -3,7 +3,7 @@
 In: a distribution over the vocabulary, attention over the memory, a gate. Out: their mixture over X words.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -40,6 +40,10 @@ class Refinement:
         logits = torch.bmm(self.attentional, self.weight[words].transpose(1, 2))
         return logits + self.bias[words][:, None] - self.total
 
+    def take(self, instances: slice) -> "Refinement":
+        """The same for some of the instances."""
+        return replace(self, attentional=self.attentional[instances], total=self.total[instances])
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -72,6 +76,21 @@ class Mixture:
             self.log_copy[:, :, None] + copied.clamp_min(SMALLEST).log(),
         )
 
+    def take(self, instances: slice) -> "Mixture":
+        """The same for some of the instances, without a copy."""
+
+        def part(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else tensor[instances]
+
+        return Mixture(
+            self.vocabulary[instances],
+            part(self.log_generate),
+            part(self.log_copy),
+            part(self.weights),
+            part(self.changes_case),
+            None if self.refinement is None else self.refinement.take(instances),
+        )
+
     def copied(self, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
         """The words that can be copied (B, M), and their probabilities (B, T, M); both 2M if case may change."""
         assert self.weights is not None
@@ -89,6 +108,10 @@ class Choices:
     mixture: Mixture
     """(B, K, ·). Nobody else uses its tensors."""
     memory: Memory
+
+    def take(self, instances: slice) -> "Choices":
+        """The same for all hypotheses of some of the instances, without a copy."""
+        return Choices(self.mixture.take(instances), self.memory.map(lambda part: part[instances]))
 
     def of(self, word: int) -> torch.Tensor:
         """log p of a word that cannot be copied: (N,)."""

@@ -18,7 +18,7 @@ from exadec.search.rules import Rule, choose_allowed, propose
 
 
 class NextWords(Protocol):
-    """The distributions of N hypotheses over their next words."""
+    """The distributions of N hypotheses over their next words. `best` is called first."""
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """log p and words, (N, C) each: among them the `count` likeliest words that are not banned, (N, W)."""
@@ -27,7 +27,7 @@ class NextWords(Protocol):
         """log p of one word that cannot be copied: (N,)."""
 
     def of_words(self, words: torch.Tensor) -> torch.Tensor:
-        """log p of some words of each hypothesis: (N, W) -> (N, W). After `best`, that of a banned word is -inf."""
+        """log p of some words of each hypothesis: (N, W) -> (N, W); -inf for a banned word."""
 
 
 class Searchable(Protocol):
@@ -265,9 +265,9 @@ def _offer(
     """log p and words that may come after each hypothesis, (N, C) each; the end symbol alone if `final` (B,)."""
     words, each = beams.words.flatten(0, 1), beams.log_p.shape[1]
     final = final.repeat_interleave(each, output_size=len(words))[:, None]  # (N, 1)
-    ending = torch.where(final, next_words.of(EOS)[:, None], -torch.inf)
     banned = find_banned(words, beams.lengths.repeat_interleave(each, output_size=len(words)), config, never)
     log_probs, chosen = next_words.best(2 * config.beam_size + (SPARE if rules else 0), banned)
+    ending = torch.where(final, next_words.of(EOS)[:, None], -torch.inf)
     if rules is not None:
         proposed = propose(rules, words[:, :-1])  # (N, W)
         log_probs = torch.cat([log_probs, next_words.of_words(proposed)], 1)

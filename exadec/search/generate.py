@@ -19,7 +19,7 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.facts import rules_for
-from exadec.search.guidance import GuidedState, guide, refuse_guidance, with_and_without
+from exadec.search.guidance import GuidedState, guide, guide_distributions, refuse_guidance, with_and_without
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
 
@@ -64,7 +64,10 @@ def search_batch(
         state: Any = model.encode((with_and_without(batch) if guided else batch).to(device), given)
         lam = None if state.coefficients is None else state.coefficients[: batch.size]
         if guided:
-            step = guide(model.step, config.guidance, NEVER_WRITTEN)
+            if drawing:
+                step = guide_distributions(model.step, config.guidance, NEVER_WRITTEN)
+            else:
+                step = guide(step, config.guidance)  # type: ignore[arg-type]
             state = GuidedState(state, batch.size, batch.size)
         numbering = [_Numbering(len(model.embedding.weight), unknown) for unknown in batch.unknown.tolist()]
         if rules is not None:

@@ -16,7 +16,8 @@ from exadec.config import ModelConfig, SearchConfig
 from exadec.corpus.vocabulary import NONE, PAD
 from exadec.errors import InputError
 from exadec.loading.batch import Batch
-from exadec.search.beam import Known, Step
+from exadec.model.copying import Choices
+from exadec.search.beam import Known, NextWords, Step
 
 FLOOR = 0.1
 """A word is plausible if its p given the exemplar is at least this fraction of the best word's. The exemplar can raise
@@ -24,6 +25,8 @@ p by the inverse of it at most: then a word at the floor just reaches the best o
 IMPLAUSIBLE = 1000.0
 """Nats that every other word loses. Such a word is written only where nothing else may be, for example the end symbol
 of a text that has become too long."""
+LOOKED_AT = 64
+"""A plausible word is also among this many likeliest words given the exemplar, or can be copied."""
 
 
 def refuse_guidance(search: SearchConfig, model: ModelConfig) -> None:
@@ -63,29 +66,87 @@ class GuidedState:
         return GuidedState(both, self.rows // self.instances * len(instances), len(instances))
 
 
-def guide(
-    step: Callable[[Any, torch.Tensor], tuple[torch.Tensor, Any]], weight: float, forbidden: Sequence[int]
-) -> Step[GuidedState]:
-    """A step for both halves at once; its distribution is that of `combine`. Words in `forbidden` are never written."""
+@dataclass(frozen=True)
+class Weighing:
+    """How the two distributions of N hypotheses make one: `seen` is log p(y|x,z), given the exemplar z, and `unseen` is
+    log p(y|x).
 
-    def guided(state: GuidedState, words: torch.Tensor) -> tuple[Known, GuidedState]:
-        log_probs, both = step(state.both, words.repeat(2))  # (2N, X)
-        # An unwritable word must not decide which others are plausible.
-        never = torch.tensor(forbidden, device=words.device)
-        seen, unseen = log_probs.index_fill(1, never, -torch.inf).chunk(2)
-        return Known(combine(seen, unseen, weight)), replace(state, both=both)
+    A plausible word scores log p(y|x,z) + w·(log p(y|x,z) - log p(y|x)), and the softmax over the plausible words makes
+    these log p again.
+    """
+
+    weight: float
+    floor: torch.Tensor
+    """(N, 1): the least log p(y|x,z) of a plausible word."""
+    total: torch.Tensor
+    """(N, 1): log of the sum over the plausible words."""
+
+    @classmethod
+    def over(cls, seen: torch.Tensor, unseen: torch.Tensor, weight: float) -> "Weighing":
+        """Over these words, (N, C) each, among which all plausible ones are."""
+        floor = seen.amax(1, keepdim=True) + math.log(FLOOR)
+        scores = _raise(seen, unseen, weight).masked_fill(seen < floor, -torch.inf)
+        return cls(weight, floor, scores.logsumexp(1, keepdim=True))
+
+    def combine(self, seen: torch.Tensor, unseen: torch.Tensor) -> torch.Tensor:
+        """log p of some words, guided: (N, W) each -> (N, W)."""
+        guided = _raise(seen, unseen, self.weight) - self.total
+        return torch.where(seen >= self.floor, guided, seen - IMPLAUSIBLE)
+
+
+def _raise(seen: torch.Tensor, unseen: torch.Tensor, weight: float) -> torch.Tensor:
+    # A word that only the exemplar has can never be copied without it: p(y|x) is 0 there, and the gain is infinite.
+    return seen + weight * (seen - unseen).clamp_max(-math.log(FLOOR))
+
+
+@dataclass
+class GuidedWords:
+    """The next words of N hypotheses that see the exemplar, weighed against those of the same N without it."""
+
+    seen: NextWords
+    unseen: NextWords
+    weight: float
+    weighing: Weighing | None = None
+    """Over the likeliest words given the exemplar, since `best` was called."""
+
+    def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        seen, words = self.seen.best(max(count, LOOKED_AT), banned)
+        unseen = self.unseen.of_words(words)
+        # A word that may not be written does not decide which others are plausible.
+        self.weighing = Weighing.over(seen, unseen, self.weight)
+        return self.weighing.combine(seen, unseen), words
+
+    def of(self, word: int) -> torch.Tensor:
+        return self._combine(self.seen.of(word)[:, None], self.unseen.of(word)[:, None])[:, 0]
+
+    def of_words(self, words: torch.Tensor) -> torch.Tensor:
+        return self._combine(self.seen.of_words(words), self.unseen.of_words(words))
+
+    def _combine(self, seen: torch.Tensor, unseen: torch.Tensor) -> torch.Tensor:
+        assert self.weighing is not None, "`best` comes first"
+        return self.weighing.combine(seen, unseen)
+
+
+def guide(choose: Callable[[Any, torch.Tensor], tuple[Choices, Any]], weight: float) -> Step[GuidedState]:
+    """A step of both halves at once, for a search that needs only the likeliest words."""
+
+    def guided(state: GuidedState, words: torch.Tensor) -> tuple[GuidedWords, GuidedState]:
+        choices, both = choose(state.both, words.repeat(2))
+        seen, unseen = choices.take(slice(state.instances)), choices.take(slice(state.instances, None))
+        return GuidedWords(seen, unseen, weight), replace(state, both=both)
 
     return guided
 
 
-def combine(seen: torch.Tensor, unseen: torch.Tensor, weight: float) -> torch.Tensor:
-    """log p of each next word, guided: (N, X) each.
+def guide_distributions(
+    step: Callable[[Any, torch.Tensor], tuple[torch.Tensor, Any]], weight: float, forbidden: Sequence[int]
+) -> Callable[[GuidedState, torch.Tensor], tuple[Known, GuidedState]]:
+    """The same with log p of every word, for texts that are drawn. Words in `forbidden` are never written."""
 
-    `seen` is log p(y|x,z), given the exemplar z, and `unseen` is log p(y|x). A plausible word scores
-    log p(y|x,z) + w·(log p(y|x,z) - log p(y|x)), and the softmax over the plausible words makes these log p again.
-    """
-    plausible = seen >= seen.amax(1, keepdim=True) + math.log(FLOOR)
-    # A word that only the exemplar has can never be copied without it: p(y|x) is 0 there, and the gain is infinite.
-    gain = (seen - unseen).clamp_max(-math.log(FLOOR))
-    guided = torch.log_softmax((seen + weight * gain).masked_fill(~plausible, -torch.inf), dim=1)
-    return torch.where(plausible, guided, seen - IMPLAUSIBLE)
+    def guided(state: GuidedState, words: torch.Tensor) -> tuple[Known, GuidedState]:
+        log_probs, both = step(state.both, words.repeat(2))  # (2N, X)
+        never = torch.tensor(forbidden, device=words.device)
+        seen, unseen = log_probs.index_fill(1, never, -torch.inf).chunk(2)
+        return Known(Weighing.over(seen, unseen, weight).combine(seen, unseen)), replace(state, both=both)
+
+    return guided

@@ -20,9 +20,18 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.batch import Batch
 from exadec.search import generate
-from exadec.search.beam import beam_search, length_penalty
+from exadec.search.beam import Known, beam_search, length_penalty
 from exadec.search.generate import NEVER_WRITTEN, search_batch
-from exadec.search.guidance import FLOOR, IMPLAUSIBLE, GuidedState, combine, guide, refuse_guidance, with_and_without
+from exadec.search.guidance import (
+    FLOOR,
+    IMPLAUSIBLE,
+    GuidedState,
+    Weighing,
+    guide,
+    guide_distributions,
+    refuse_guidance,
+    with_and_without,
+)
 from exadec.training.checkpoint import LAST, open_corpus
 from exadec.training.evaluation import decode_split
 from exadec.training.trainer import train
@@ -42,6 +51,11 @@ def combine_plainly(seen: np.ndarray, unseen: np.ndarray, weight: float) -> list
             scores[word] = one + weight * min(one - other, math.log(1 / FLOOR))
     total = np.logaddexp.reduce(list(scores.values()))
     return [scores[word] - total if word in scores else one - IMPLAUSIBLE for word, one in enumerate(seen)]
+
+
+def combine(seen: torch.Tensor, unseen: torch.Tensor, weight: float) -> torch.Tensor:
+    """Of whole distributions."""
+    return Weighing.over(seen, unseen, weight).combine(seen, unseen)
 
 
 @settings(deadline=None)
@@ -75,12 +89,22 @@ class Tables:
 
     keep = select
 
-    def step(self, state: "Tables", words: torch.Tensor) -> tuple[torch.Tensor, "Tables"]:
-        return self.log_probs.repeat_interleave(len(words) // 2, dim=0), self
+    def choose(self, state: "Tables", words: torch.Tensor) -> tuple["Rows", "Tables"]:
+        return Rows(self.log_probs[:, None].expand(-1, len(words) // 2, -1)), self
+
+
+class Rows:
+    """The next words of two instances, (2, K, X)."""
+
+    def __init__(self, log_probs: torch.Tensor):
+        self.log_probs = log_probs
+
+    def take(self, instances: slice) -> Known:
+        return Known(self.log_probs[instances].flatten(0, 1).clone())
 
 
 def search_tables(tables: Tables, config: SearchConfig) -> list[int]:
-    step = guide(tables.step, config.guidance, NEVER_WRITTEN)
+    step = guide(tables.choose, config.guidance)
     ((best,),) = beam_search(step, GuidedState(tables, 1, 1), 1, config, NEVER_WRITTEN, CPU)
     return best.ids
 
@@ -114,7 +138,7 @@ def test_score_is_that_of_two_separate_readings(variant: str) -> None:
         model.embedding.weight.mul_(3.0)  # away from the uniform distribution, under which every word is plausible
     batch = random_batch(4, copy_exemplar=switches["attend_exemplar"])
     config = SearchConfig(beam_size=3, max_length=5, guidance=1.5)
-    step, start = guide(model.step, 1.5, NEVER_WRITTEN), GuidedState(model.encode(with_and_without(batch)), 4, 4)
+    step, start = guide(model.choose, 1.5), GuidedState(model.encode(with_and_without(batch)), 4, 4)
     found = beam_search(step, start, 4, config, NEVER_WRITTEN, CPU, n_best=3)
     plain = beam_search(model.choose, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
     assert found != plain
@@ -130,6 +154,30 @@ def test_score_is_that_of_two_separate_readings(variant: str) -> None:
                 total += combine_plainly(*rows, 1.5)[word]
             penalty = length_penalty(len(hypothesis.ids) + 1, config.length_penalty)
             assert hypothesis.score == pytest.approx(total / penalty, rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", READING)
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_likeliest_words_have_what_the_whole_distribution_gives_them(variant: str, precision: torch.dtype) -> None:
+    """And those that are left out are less likely. With rounded weights, log p without the exemplar is rounded, too."""
+    switches = VARIANTS[variant]
+    model = build_small_model(**switches).eval()
+    with torch.no_grad():
+        model.embedding.weight.mul_(3.0)
+    batch, words = random_batch(4, copy_exemplar=switches["attend_exemplar"]), torch.full((4,), BOS)
+    start = GuidedState(model.encode(with_and_without(batch)), 4, 4)
+    rounded = None if precision == torch.float32 else model.decoder.round_softmax(precision)
+    never = torch.tensor(NEVER_WRITTEN)
+    with torch.no_grad():
+        found, _ = guide(lambda *now: model.choose(*now, rounded=rounded), 1.5)(start, words)
+        whole, _ = guide_distributions(model.step, 1.5, NEVER_WRITTEN)(start, words)
+        best, offered = found.best(6, never.expand(4, -1))
+        tolerance = 1e-5 if rounded is None else 0.05
+        real = best > -math.inf
+        torch.testing.assert_close(best[real], whole.of_words(offered)[real], rtol=0, atol=tolerance)
+        torch.testing.assert_close(found.of(EOS), whole.of(EOS), rtol=0, atol=tolerance)
+        likeliest = whole.log_probs.topk(6, dim=1).values
+        torch.testing.assert_close(best.topk(6, dim=1).values, likeliest, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
