@@ -155,7 +155,9 @@ def write_page(tables: Tables) -> str:
         "## Time",
         f"A training step of the preset takes {' (batch 64) and '.join(ratios)} (batch 512) of Seq2seq's on one H200 "
         "(`python benchmarks/preset.py`); asked for: 1.15.",
-        render(["plan", "results", "minutes on one H200, decoding included"], costs),
+        "Minutes of all runs of a plan, decoding included. Several ran at a time on one H200, so the card was in use for a "
+        "fraction of them.",
+        render(["plan", "results", "minutes of all runs"], costs),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
