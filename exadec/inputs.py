@@ -223,6 +223,8 @@ class Inputs:
         if not model.reads_exemplars:
             raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
         pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
+        if not pieces:
+            raise RequestError("the exemplar is empty; leave it out, or give another one.")
         ids = np.array(table.encode(pieces[:limit]))
         if not (ids < len(self.run.vocabulary)).any():
             shown = exemplar if len(exemplar) <= _SHOWN else f"{exemplar[:_SHOWN]}..."

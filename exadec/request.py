@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from exadec.corpus.record import parse_row, to_record
+from exadec.corpus.record import name_kind, parse_row, to_record
 from exadec.errors import InputError, RequestError
-from exadec.reading.content import require_text
+from exadec.reading.content import require_plain_text
 from exadec.styles import Mixture
 
 
@@ -39,11 +39,11 @@ class Request:
 
     def __post_init__(self) -> None:
         for name, text in (("the source", self.source), ("the exemplar", self.exemplar), ("the group", self.group)):
-            require_text(text or "", name)
+            require_plain_text(text or "", name)
         phrases = [("the beginning", self.beginning)] if self.beginning is not None else []
         phrases += [(f"a {kind} phrase", one) for kind in ("required", "forbidden") for one in getattr(self, kind)]
         for name, phrase in phrases:
-            require_text(phrase, name)
+            require_plain_text(phrase, name)
             if not phrase.strip():
                 raise RequestError(f"{name} is empty; leave it out.")
         if sum(one is not None for one in (self.exemplar, self.mixture, self.style)) > 1:
@@ -69,6 +69,8 @@ class Request:
 def parse_request(line: str, where: str) -> Request:
     """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
     row: dict[str, Any] = parse_row(line, where)
+    if row.get("source") is not None and row.get("table") is not None:
+        raise InputError(f"{where}: give 'source' or 'table', not both.")
     for key in ("exemplar", "beginning", "style"):
         _check(row, key, str, "text", where)
     _check(row, "max_characters", int, "a whole number", where)
@@ -96,4 +98,4 @@ def parse_request(line: str, where: str) -> Request:
 def _check(row: Mapping[str, Any], key: str, kind: type, named: str, where: str) -> None:
     value = row.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise InputError(f"{where}: {key!r} must be {named}, but is a {type(value).__name__}.")
+        raise InputError(f"{where}: {key!r} must be {named}, but is {name_kind(value)}.")

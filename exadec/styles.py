@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exadec.errors import InputError, RequestError
 from exadec.files import locked_for_writing, replacing
-from exadec.reading.content import matches, parse_json, read_bytes, require_text
+from exadec.reading.content import matches, parse_json, read_bytes, require_plain_text
 
 FORMAT = 1
 LARGEST = 1_000
@@ -31,7 +31,7 @@ class Mixture:
         if not 1 <= len(self.parts) <= LARGEST:
             raise RequestError(f"a mixture needs from 1 to {LARGEST:,} exemplars, but has {len(self.parts):,}.")
         for text, weight in self.parts:
-            require_text(text, "an exemplar of the mixture")
+            require_plain_text(text, "an exemplar of the mixture")
             if not text.strip():
                 raise RequestError("an exemplar of the mixture is empty; leave it out.")
             if not 0 <= weight <= 1e6:

@@ -29,10 +29,15 @@ def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
         ("[]", "here:1: expected a JSON object, but found a list."),
         ("{}", "here:1: the record has no 'source'."),
         ('{"source": ""}', "here:1: the record's 'source' is empty."),
-        ('{"source": 5}', "here:1: 'source' must be text, but is a int."),
+        ('{"source": 5}', "here:1: 'source' must be text, but is a number."),
         ('{"source": "a", "exemplar": ["b"]}', "here:1: 'exemplar' must be text, but is a list."),
-        ('{"source": "a", "group": {}}', "here:1: 'group' must be text or a number, but is a dict."),
+        ('{"source": "a", "group": {}}', "here:1: 'group' must be text or a number, but is an object."),
         ('{"table": []}', "here:1: 'table' is empty."),
+        ('{"source": "a", "table": {"b": "c"}}', "here:1: give 'source' or 'table', not both."),
+        ('{"source": "a\\u0007b"}', "here:1: the source has a control character (U+0007); take it out."),
+        ('{"source": "a", "exemplar": "\\u0000"}', "here:1: the exemplar has a control character (U+0000)"),
+        ('{"source": "a", "required": ["b\\u001b[2J"]}', "here:1: a required phrase has a control character (U+001B)"),
+        (json.dumps({"source": "a" * 20_000}), "here:1: the source has 20,000 characters without a space"),
     ],
 )
 def test_mistakes_are_named(line: str, message: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 from rich.console import Console
@@ -20,6 +20,7 @@ from rich.console import Console
 from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError
+from exadec.reading.content import parse_json
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
 from exadec.request import Request, parse_request
 from exadec.views.progress import Display
@@ -106,7 +107,7 @@ def generate(
 
 
 def _generate_lines(
-    writer: "Writer", requests: Iterable[Sequence[Request | InputError]], n_best: int, as_json: bool
+    writer: "Writer", requests: "Iterable[Sequence[Request | _Unread]]", n_best: int, as_json: bool
 ) -> None:
     """Write the results of the lines of stdin, in their order, and say what went wrong."""
     config = writer.run.config.corpus
@@ -114,8 +115,8 @@ def _generate_lines(
     for arrived in requests:
         answers = iter(writer.answer([one for one in arrived if isinstance(one, Request)], n_best))
         for number, one in enumerate(arrived, lines + 1):
-            result = one if isinstance(one, InputError) else next(answers)
-            uid = None if isinstance(one, InputError) else one.uid
+            result = one.error if isinstance(one, _Unread) else next(answers)
+            uid = one.uid
             if isinstance(result, InputError):
                 say(_with_place(str(result), number))
                 _show(as_json, uid, "", [], {"error": str(result)})
@@ -282,7 +283,7 @@ def _generate_split(
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 
-def _requests(how: Request, records: bool, most: int) -> Iterator[list[Request | InputError]]:
+def _requests(how: Request, records: bool, most: int) -> "Iterator[list[Request | _Unread]]":
     """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error.
 
     `how` has what the options say for all of them.
@@ -301,7 +302,15 @@ def _requests(how: Request, records: bool, most: int) -> Iterator[list[Request |
             number += len(part)
 
 
-def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Request | InputError:
+class _Unread(NamedTuple):
+    """A line that cannot be read."""
+
+    error: InputError
+    uid: str | None
+
+
+def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Request | _Unread:
+    line = ""
     try:
         line = decode_line(raw, STDIN, number)
         if not line.strip():
@@ -313,4 +322,13 @@ def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Reque
             return replace(one, group=one.group or how.group)
         return replace(one, exemplar=how.exemplar, group=one.group or how.group, style=how.style)
     except InputError as error:
-        return error
+        return _Unread(error, _find_uid(line) if records else None)
+
+
+def _find_uid(line: str) -> str | None:
+    """The name of a record with other faults, so that its result is recognised."""
+    try:
+        uid = parse_json(line, STDIN)["uid"]
+    except (InputError, TypeError, KeyError, IndexError):
+        return None
+    return str(uid) if isinstance(uid, str | int) and not isinstance(uid, bool) else None

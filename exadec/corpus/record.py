@@ -238,7 +238,7 @@ def parse_row(line: str, where: str) -> dict[str, object]:
     """The JSON object of one line."""
     row = parse_json(line, where)
     if not isinstance(row, dict):
-        raise InputError(f"{where}: expected a JSON object, but found a {type(row).__name__}.")
+        raise InputError(f"{where}: expected a JSON object, but found {name_kind(row)}.")
     return row
 
 
@@ -294,7 +294,7 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
         if value is None:
             raise InputError(f"{where}: the record has no {name!r}.")
         if not isinstance(value, str):
-            raise InputError(f"{where}: {name!r} must be text, but is a {type(value).__name__}.")
+            raise InputError(f"{where}: {name!r} must be text, but is {name_kind(value)}.")
         if not value.strip() and (name == "source" or require_target):
             raise InputError(f"{where}: the record's {name!r} is empty.")
     references = row.get("references") or ()
@@ -305,7 +305,7 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
     uid, group = row.get("uid"), row.get("group")
     for name, value in (("uid", uid), ("group", group)):
         if isinstance(value, dict | list):
-            raise InputError(f"{where}: {name!r} must be text or a number, but is a {type(value).__name__}.")
+            raise InputError(f"{where}: {name!r} must be text or a number, but is {name_kind(value)}.")
     assert isinstance(source, str)
     assert isinstance(target, str)
     return Record(
@@ -316,6 +316,12 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
         references=tuple(" ".join(text.split()) for text in references),
         group=None if group is None else str(group),
     )
+
+
+def name_kind(value: object) -> str:
+    """What a JSON value is, for people."""
+    kinds: dict[type, str] = {dict: "an object", list: "a list", bool: "true or false", str: "text", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def _read_table(value: object, where: str) -> Table | None:
@@ -336,6 +342,6 @@ def _read_table(value: object, where: str) -> Table | None:
         raise InputError(f"{where}: 'table' must be a list of {_ENTRIES}.")
     for part in chain.from_iterable(value):
         if not isinstance(part, str | int | float) or isinstance(part, bool):
-            kind = {dict: "an object", list: "a list", bool: "true or false", type(None): "null"}[type(part)]
+            kind = name_kind(part)
             raise InputError(f"{where}: an attribute or a value of 'table' must be text or a number, but is {kind}.")
     return tuple(tuple(map(str, entry)) for entry in value)

@@ -9,17 +9,22 @@ import io
 import json
 import math
 import os
+import re
 import stat
 import time
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from exadec.errors import InputError
+from exadec.errors import InputError, RequestError
 
 SMALL = 1 << 24
 """Bytes that a file of settings, facts or results has at most."""
 LARGE = 1 << 30
 """Bytes that a list of words has at most."""
+LONGEST_WORD = 10_000
+"""Characters without a space that a text to read has at most; scripts without spaces need many."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""As in the server's schema: tabs and line ends are allowed."""
 _SETTLED = 2_000_000_000
 """Nanoseconds after which another change of a file is sure to change its time stamp."""
 _digests: dict[tuple[int, ...], str] = {}
@@ -133,6 +138,17 @@ def require_text(text: str, name: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(f"{name} is not valid UTF-8.") from None
+
+
+def require_plain_text(text: str, name: str) -> None:
+    """Refuse what a terminal or a page would not show as text, and words that no language has, as too slow to read."""
+    require_text(text, name)
+    found = _CONTROL.search(text)
+    if found is not None:
+        raise RequestError(f"{name} has a control character (U+{ord(found[0]):04X}); take it out.")
+    longest = max(map(len, text.split()), default=0)
+    if longest > LONGEST_WORD:
+        raise RequestError(f"{name} has {longest:,} characters without a space; at most {LONGEST_WORD:,} are read.")
 
 
 def matches(value: object, shape: Any) -> bool:

@@ -123,7 +123,12 @@ class Desk:
 
     async def accept(self, text: Accepted) -> str:
         """Make a text an exemplar; its id, once it is on disk."""
-        return await self._result(self.worker.call(lambda: self.retriever.accept(text)), finish=True)
+        return await self._result(self.worker.call(partial(self._accept, text)), finish=True)
+
+    def _accept(self, text: Accepted) -> str:
+        retriever = self.retriever
+        self.writer.refuse(text.target, None)  # nobody could write in its manner
+        return retriever.accept(text)
 
     async def delete(self, name: str) -> None:
         if not await self._result(self.worker.call(lambda: self.retriever.delete(name)), finish=True):
@@ -190,12 +195,17 @@ class Desk:
     def _check(self, task: Task) -> None:
         """Refuse what would be an error for all requests of a batch."""
         run, request = self.writer.run, task.request
-        if task.n_best > run.config.search.beam_size:
-            raise RequestError(f"'k' is {task.n_best}, but the beam of this model has {run.config.search.beam_size}.")
-        settings = dict(task.settings)
+        settings, search = dict(task.settings), run.config.search
+        beam = settings.get("beam_size", search.beam_size)
+        if beam > search.beam_size:
+            raise RequestError(f"'beam_size' is {beam}, but this server searches with {search.beam_size} at most.")
+        if task.n_best > beam:
+            raise RequestError(f"'k' is {task.n_best}, but the beam of this model has {beam}.")
+        if settings.get("min_length", 0) >= search.max_length:
+            raise RequestError(f"'min_length' must be below {search.max_length}, the longest text of this model.")
         if settings.get("guidance") and not run.config.model.reads_exemplars:
             raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out the guidance.")
-        if settings.get("temperature", run.config.search.temperature) > 0 and request.required:
+        if settings.get("temperature", search.temperature) > 0 and request.required:
             raise RequestError("required phrases need a search; set 'temperature' to 0.")
         if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
             raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")

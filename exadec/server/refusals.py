@@ -75,12 +75,15 @@ def _describe(fault: Mapping[str, Any]) -> str:
         # After `body` may come whether it was read as one with a source or with a table.
         where = place[2:] if place[1:2] in (["source"], ["table"]) else place[1:]
     if not where:
-        return "the body must be a JSON object, with keys that are valid text"
+        header = "the header Content-Type: application/json"
+        return f"the body must be a JSON object, with {header} and keys that are valid text"
     if where[0] == "table" and (len(where) > 1 or kind not in ("missing", "extra_forbidden")):
         return f"'table' {_TABLE}"
     name = _shorten(".".join(part for part in where if not part.startswith(("constrained-", "function-"))))
     if kind == "missing":
-        return f"{name!r} is missing" + (", or 'table'" if name == "source" else "")
+        return "'source' or 'table' is missing" if name == "source" else f"{name!r} is missing"
+    if kind == "extra_forbidden" and name == "source":  # of a body with a table
+        return "give 'source' or 'table', not both"
     if kind == "extra_forbidden":
         return f"{name!r} is not known here; leave it out"
     if kind in ("string_pattern_mismatch", "string_too_short", "string_unicode") and place[0] == "body":

@@ -3,6 +3,7 @@
 In: a run, an address and limits. Out: nothing, when it is told to stop; what it began is finished first.
 """
 
+import errno
 import ipaddress
 import logging
 import socket
@@ -21,6 +22,10 @@ from exadec.server.metrics import Metrics
 from exadec.server.worker import Worker
 
 logger = logging.getLogger(__name__)
+
+_KEPT = 75
+"""Seconds that a connection without a request stays open. With uvicorn's five, a client's next request may come just as
+it is closed."""
 
 
 def serve(
@@ -49,6 +54,7 @@ def serve(
             ws="none",
             lifespan="on",
             server_header=False,
+            timeout_keep_alive=_KEPT,
         )
         shown = f"[{address[0]}]" if bound.family == socket.AF_INET6 else address[0]
         server = _Server(config, lambda: announce(f"http://{shown}:{address[1]}"))
@@ -81,7 +87,8 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise InputError(f"{host}:{port}: {error.strerror}; choose another `port=NUMBER`.") from None
+        wrong = "host=ADDRESS" if error.errno == errno.EADDRNOTAVAIL else "port=NUMBER"
+        raise InputError(f"{host}:{port}: {error.strerror}; choose another `{wrong}`.") from None
     return bound
 
 

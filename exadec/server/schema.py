@@ -75,6 +75,10 @@ def _which(body: Any) -> str:
     return "table" if has_table else "source"
 
 
+_OF_THE_SEARCH = ("guidance", "temperature", "top_p", "seed", "beam_size", "min_length", "block_ngram", "facts")
+"""Options that are settings of the search; the others are demands of the request."""
+
+
 class Options(_Body):
     """Settings of the search, and what the text must and may not say, for this request alone."""
 
@@ -90,6 +94,19 @@ class Options(_Body):
         Field(gt=0, le=1, allow_inf_nan=False, description="Draw out of the likeliest words that have this share."),
     ] = None
     seed: Annotated[int | None, Field(ge=0, le=1 << 53, description="Of the draws."), BeforeValidator(_to_whole)] = None
+    beam_size: Annotated[
+        int | None,
+        Field(ge=1, le=10_000, description="At most the server's own; with 1 a streamed text comes word by word."),
+        BeforeValidator(_to_whole),
+    ] = None
+    min_length: Annotated[
+        int | None, Field(ge=0, le=100_000, description="In pieces; it is no shorter."), BeforeValidator(_to_whole)
+    ] = None
+    block_ngram: Annotated[
+        int | None,
+        Field(ge=0, le=100, description="No sequence of this many pieces comes twice; 0 allows it."),
+        BeforeValidator(_to_whole),
+    ] = None
     facts: Annotated[
         Literal["off", "mark", "strict"] | None,
         Field(description="Report facts that the source does not license, or write none."),
@@ -104,7 +121,7 @@ class Options(_Body):
     @property
     def settings(self) -> tuple[tuple[str, Any], ...]:
         """The settings of the search that are not left to the server, by name."""
-        named = {name: getattr(self, name) for name in ("guidance", "temperature", "top_p", "seed", "facts")}
+        named = {name: getattr(self, name) for name in _OF_THE_SEARCH}
         return tuple((name, value) for name, value in named.items() if value is not None)
 
 

@@ -112,7 +112,7 @@ def test_interrupted_pipes_are_no_error(run: Path) -> None:
 
 
 def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None:
-    lines = [SOURCE.encode(), b"\xff\xfe", b"  ", b"n2 k2 house3", b""]
+    lines = [SOURCE.encode(), b"\xff\xfe", b"  ", b"n2 k2 house3", b"n1 \x07 k1"]
     done = exadec("generate", run, stdin=b"\n".join(lines) + b"\n")
     assert done.returncode == 2
     alone = exadec("generate", run, stdin=SOURCE.encode() + b"\nn2 k2 house3\n").stdout.splitlines()
@@ -120,7 +120,7 @@ def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None
     assert done.stderr.splitlines() == [
         "<stdin>:2: not valid UTF-8 (byte 1 of the line).",
         "<stdin>:3: the line is empty.",
-        "<stdin>:5: the line is empty.",
+        "<stdin>:5: the source has a control character (U+0007); take it out.",
         "3 of 5 lines could not be written; their results are empty.",
     ]
 
@@ -148,7 +148,7 @@ def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     done = exadec("generate", run, "--records", "--json", stdin=given.encode())
     assert done.returncode == 2
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row.get("uid") for row in found] == ["a", None, "7", "b", "c", None, None, None, None]
+    assert [row.get("uid") for row in found] == ["a", None, "7", "b", "c", "d", None, None, None]
     assert [bool(row["text"]) for row in found] == [True] * 3 + [False] * 6
     assert found[0]["exemplar"] == "up n1 k1"
     assert found[1]["exemplar"] not in (None, "up n1 k1")

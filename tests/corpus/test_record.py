@@ -32,7 +32,7 @@ texts = st.text(max_size=60).map(spaced)
         (b'{"source": "a"}\n', r":1: the record has no 'target'"),
         (b'{"target": "a"}\n', r":1: the record has no 'source'"),
         (b'{"source": "a", "target": " "}\n', r":1: the record's 'target' is empty"),
-        (b'{"source": 3, "target": "b"}\n', r":1: 'source' must be text, but is a int"),
+        (b'{"source": 3, "target": "b"}\n', r":1: 'source' must be text, but is a number"),
         (b'{"table": [], "target": "b"}\n', r":1: 'table' is empty"),
         (b'{"table": [["a"]], "target": "b"}\n', r":1: 'table' must be a list of \[attribute, value\] pairs, or of"),
         (b'{"table": [["a", "b"], ["a", "b", "c"]], "target": "b"}\n', r":1: 'table' must be a list of"),
@@ -199,7 +199,7 @@ def test_the_subject_of_triples_is_said_where_it_changes(tmp_path: Path) -> None
         ('{"table": {"a": true}, "target": "b"}', "must be text or a number, but is true or false"),
         ('{"table": {"a": {"b": "c"}}, "target": "b"}', "must be text or a number, but is an object"),
         ('{"source": "a", "target": "b", "uid": ["c"]}', "'uid' must be text or a number, but is a list"),
-        ('{"source": "a", "target": "b", "group": {"c": 1}}', "'group' must be text or a number, but is a dict"),
+        ('{"source": "a", "target": "b", "group": {"c": 1}}', "'group' must be text or a number, but is an object"),
     ],
 )
 def test_records_that_cannot_be_used_are_refused_by_their_line(tmp_path: Path, line: str, message: str) -> None:

@@ -131,20 +131,20 @@ def test_requests_that_arrive_together_are_written_together(server: Server) -> N
 
 LONG = "a " * 500_000
 BAD = {
-    "empty body": (b"", 422, "must be a JSON object"),
+    "empty body": (b"", 422, "must be a JSON object, with the header Content-Type: application/json"),
     "no JSON": (b"{", 422, "not JSON"),
     "no object": (b"[]", 422, "must be a JSON object"),
     "not UTF-8": (b'{"source": "\xff"}', 400, "cannot be read"),
     "deep": (b"[" * 100_000, 400, "cannot be read"),
     "long number": (b'{"source": "a", "k": ' + b"9" * 5000 + b"}", 400, "cannot be read"),
     "half a character": (b'{"source": "\\ud800"}', 422, "'source' must be text"),
-    "no source": ({}, 422, "'source' is missing, or 'table'"),
+    "no source": ({}, 422, "'source' or 'table' is missing"),
     "empty": ({"source": ""}, 422, "'source' must be text that is not empty"),
     "blank": ({"source": " \n\t"}, 422, "'source' must be text that is not empty"),
     "control characters": ({"source": "a\x00b"}, 422, "control characters"),
     "a megabyte": ({"source": LONG}, 413, "larger than 200,000 bytes"),
     "wrong type": ({"source": 3}, 422, "'source'"),
-    "both": ({"source": "a", "table": {"a": "b"}}, 422, "'source' is not known here"),
+    "both": ({"source": "a", "table": {"a": "b"}}, 422, "give 'source' or 'table', not both"),
     "nested table": ({"table": {"a": {"b": "c"}}}, 422, "'table' must be"),
     "empty table": ({"table": {}}, 422, "'table' must be"),
     "uneven table": ({"table": [["a", "b"], ["a", "b", "c"]]}, 422, "'table' must be"),
@@ -154,6 +154,10 @@ BAD = {
     "unknown option": ({"source": "a", "options": {"guidence": 1}}, 422, "'options.guidence' is not known here"),
     "text for a number": ({"source": "a", "k": "2"}, 422, "'k'"),
     "too many": ({"source": "a", "k": 3}, 409, "the beam of this model has 2"),
+    "long word": ({"source": "a" * 20_000}, 409, "20,000 characters without a space"),
+    "wide beam": ({"source": "a", "options": {"beam_size": 3}}, 409, "searches with 2 at most"),
+    "more than the beam": ({"source": "a", "k": 2, "options": {"beam_size": 1}}, 409, "the beam of this model has 1"),
+    "never ends": ({"source": "a", "options": {"min_length": 10_000}}, 409, "'min_length' must be below"),
     "negative": ({"source": "a", "options": {"guidance": -1}}, 422, "'options.guidance'"),
     "no number": (b'{"source": "a", "options": {"guidance": NaN}}', 422, "'options.guidance'"),
     "unknown group": ({"source": "a", "group": "x"}, 409, "no exemplar has the group 'x'"),
@@ -186,6 +190,8 @@ def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
     assert server.ask(path, b"[" * 100_000)[0] == 400
     assert server.ask(path, {"source": LONG, **more})[0] == 413
     assert server.ask("/v1/exemplars", {"source": "a"})[1] == {"error": "'target' is missing."}
+    status, answer, _ = server.ask("/v1/exemplars", {"source": "a", "target": "zzqq"})
+    assert (status, answer["error"][:46]) == (409, "the exemplar 'zzqq' has no word the model know")
     for name in ("own-", "train--1", "own-01", "x", "train-9999999", "%00", "own-" + "9" * 30):
         assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] in (404, 422), name
     assert server.ask(path, {"source": "n3 k5", **more})[0] in (200, 201)
@@ -219,6 +225,10 @@ def test_demands_and_draws_are_for_one_request(server: Server) -> None:
     assert "up" not in ask(forbidden=["up"])["text"].split()
     assert len(ask(max_characters=3)["text"]) <= 3
     assert "n3 n3" in ask(required=["n3 n3"])["text"]
+    assert len(ask(min_length=6)["text"].split()) >= 6 > len(plain["text"].split())
+    pieces = ask(min_length=6, block_ngram=1)["text"].split()
+    assert len(pieces) == len(set(pieces))
+    assert ask(beam_size=1)["alternatives"] == []
     drawn = {ask(temperature=2.0, seed=seed)["text"] for seed in range(8)}
     assert len(drawn) > 1
     assert ask(temperature=2.0, seed=3) == ask(temperature=2.0, seed=3)
