@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from exadec.corpus.readers import known_styles
@@ -26,7 +27,7 @@ from exadec.search.facts import licensing_text, names_of
 from exadec.textmetrics import compare, measure_all
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.training.checkpoint import Run, open_corpus, open_run
-from exadec.training.evaluation import Output, decode_split, score_outputs
+from exadec.training.evaluation import Output, choose_sample, decode_split, score_outputs
 
 OUT = Path(__file__).parent.parent / "docs" / "results" / "facts.json"
 MODES = ("off", "mark", "strict")
@@ -36,29 +37,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--name", required=True, help="what the runs' data is called")
+    parser.add_argument("--texts", type=int, default=1 << 60, help="a random sample of the test set, of so many")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # CPU time is then comparable on a busy machine
     known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else {}
-    rows = [measure(open_run(folder)) for folder in arguments.runs]
+    rows = [measure(open_run(folder), arguments.texts) for folder in arguments.runs]
     OUT.write_text(
         json.dumps({**known, arguments.name: {"torch": torch.__version__, "runs": rows}}, indent=1) + "\n", "utf-8"
     )
 
 
-def measure(run: Run) -> dict[str, Any]:
+def measure(run: Run, most: int) -> dict[str, Any]:
     corpus = open_corpus(run)
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
     model, names, told = run.load_model(device="cpu"), names_of(corpus), run.config.corpus.group_in_source
-    sources = [licensing_text(record.source, record.group, told) for record in corpus.records("test")]
-    references = [output.target for output in corpus.records("test")]
+    chosen = choose_sample(corpus.size("test"), most)
+    records = list(corpus.records("test"))
+    if chosen is not None:
+        records = [records[number] for number in chosen]
+    sources = [licensing_text(record.source, record.group, told) for record in records]
+    references = [record.target for record in records]
     row: dict[str, Any] = {"variant": run.config.model.variant, "texts": len(sources)}
     row["references"] = count([Checker(*one).check(text) for one, text in pair(sources, names, references)])
     rouge = {}
     for mode in MODES:
         search = replace(run.config.search, facts=mode)
-        decode_split(model, corpus, exemplars, "test", search, torch.arange(min(64, len(sources))).numpy())  # warm up
+        decode_split(model, corpus, exemplars, "test", search, np.arange(min(64, len(sources))))  # warm up
         started = time.process_time()
-        outputs = decode_split(model, corpus, exemplars, "test", search)
+        outputs = decode_split(model, corpus, exemplars, "test", search, chosen)
         texts = [output.text for output in outputs]
         stated = [Checker(*one).check(text) for one, text in pair(sources, names, texts)] if mode == "mark" else None
         seconds = time.process_time() - started

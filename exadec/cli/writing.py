@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BufferedIOBase
 from pathlib import Path
@@ -18,8 +18,9 @@ import typer
 from rich.console import Console
 
 from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, messages, say
+from exadec.config import CorpusConfig
 from exadec.corpus.record import SPLITS
-from exadec.errors import InputError
+from exadec.errors import InputError, RequestError
 from exadec.reading.content import parse_json
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
 from exadec.request import Request, parse_request
@@ -60,6 +61,10 @@ def generate(
         ),
     ] = False,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
+    vary: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Write up to N different texts, each in the manner of another near exemplar."),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -87,6 +92,11 @@ def generate(
     config = open_folder_or_bundle(run, overrides).config
     if not 1 <= n_best <= config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
+    if vary is not None:
+        if vary < 1:
+            raise InputError(f"--vary must be at least 1, but is {vary}.")
+        if n_best > 1 or exemplar is not None or style is not None or split is not None:
+            raise InputError("--vary looks for exemplars; leave out --exemplar, --style, --split and --n-best.")
     if split is not None:
         if exemplar is not None or group is not None or style is not None or records:
             raise InputError("--split writes for the corpus; leave out --exemplar, --group, --style and --records.")
@@ -103,17 +113,37 @@ def generate(
     if style is not None:
         writer.styles.get(style)
     how = Request("", exemplar, group, style=style)
-    _generate_lines(writer, _requests(how, records, 4 * config.search.batch_size), n_best, as_json)
+
+    def answer(requests: list[Request]) -> "Iterable[Generation | RequestError]":
+        return writer.answer(requests, n_best) if vary is None else (_vary(writer, one, vary) for one in requests)
+
+    # A whole batch is searched at a time, but texts that vary come one by one.
+    most = 1 if vary is not None else 4 * config.search.batch_size
+    _generate_lines(config.corpus, answer, _requests(how, records, most), as_json)
+
+
+def _vary(writer: "Writer", request: Request, count: int) -> "Generation | RequestError":
+    """The best of several texts, with the others as its alternatives."""
+    if not request.asks_for_exemplar or not request.is_free:
+        return RequestError("--vary looks for exemplars by itself; leave out exemplar, style and demands.")
+    try:
+        best, *others = writer.vary(request.source, count, request.group)
+    except RequestError as error:
+        return error
+    best.alternatives[:] = [(one.text, one.score) for one in others]
+    return best
 
 
 def _generate_lines(
-    writer: "Writer", requests: "Iterable[Sequence[Request | _Unread]]", n_best: int, as_json: bool
+    config: CorpusConfig,
+    answer: "Callable[[list[Request]], Iterable[Generation | RequestError]]",
+    requests: "Iterable[Sequence[Request | _Unread]]",
+    as_json: bool,
 ) -> None:
     """Write the results of the lines of stdin, in their order, and say what went wrong."""
-    config = writer.run.config.corpus
     lines = bad = cut = exemplars_cut = 0
     for arrived in requests:
-        answers = iter(writer.answer([one for one in arrived if isinstance(one, Request)], n_best))
+        answers = iter(answer([one for one in arrived if isinstance(one, Request)]))
         for number, one in enumerate(arrived, lines + 1):
             result = one.error if isinstance(one, _Unread) else next(answers)
             uid = one.uid

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exadec import load
 from exadec.training.checkpoint import open_run
 from support.command import SOURCE, assert_refused, assert_refused_in, exadec
 
@@ -133,6 +134,23 @@ def test_records_that_are_read_as_text_are_noticed(run: Path) -> None:
     assert hint not in exadec("generate", run, stdin=SOURCE.encode() + b"\n" + row).stderr
 
 
+def test_texts_vary_with_their_exemplars(run: Path) -> None:
+    row = json.dumps({"uid": "b", "source": SOURCE, "exemplar": "up n1 k1"})
+    sources = [SOURCE, *(f"n{i} k{i % 5} house{i}" for i in range(8))]
+    done = exadec("generate", run, "--vary", "3", "--json", stdin="\n".join(sources).encode())
+    assert done.returncode == 0, done
+    found = [*map(json.loads, done.stdout.splitlines())]
+    expected = [load(run).vary(source, 3) for source in sources]
+    texts = [[row["text"], *(text for text, _ in row["alternatives"])] for row in found]
+    assert texts == [[one.text for one in several] for several in expected]
+    assert [row["exemplar"] for row in found] == [several[0].exemplar for several in expected]
+    assert all(len(set(several)) == len(several) for several in texts)
+    assert max(map(len, texts)) > 1
+    refused = exadec("generate", run, "--vary", "3", "--records", stdin=row.encode())
+    assert refused.returncode == 2
+    assert "<stdin>:1: --vary looks for exemplars by itself" in refused.stderr
+
+
 def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     rows: list[object] = [
         {"uid": "a", "source": SOURCE, "exemplar": "up n1 k1"},
@@ -201,6 +219,8 @@ def test_a_split_is_written_as_json_and_with_several_texts_each(run: Path) -> No
         (["generate", "run", "--split", "test", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--split", "test", "--records"], "leave out --exemplar, --group, --style and --records."),
         (["generate", "run", "--group", "nobody"], "no training record has the group 'nobody'."),
+        (["generate", "run", "--vary", "0"], "--vary must be at least 1, but is 0."),
+        (["generate", "run", "--vary", "2", "--n-best", "2"], "--vary looks for exemplars; leave out --exemplar,"),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["swap", "run", "--source", "n1", "--exemplar", "qwerty"], "the exemplar 'qwerty' has no word the model"),
