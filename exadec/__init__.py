@@ -59,6 +59,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("exadec")
+    if name == "errors":
+        return import_module("exadec.errors")
     if name not in _HOMES:
         raise AttributeError(f"module 'exadec' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

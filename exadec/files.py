@@ -159,18 +159,20 @@ def _sign(number: int, what: str) -> None:
 
 
 def _describe_holder(number: int) -> str:
-    """From the last line of somebody who is still there."""
-    for line in reversed(os.pread(number, 65536, 0).splitlines()):
+    """From the last line of somebody who is still there: of another process, if there is one."""
+    found = []
+    for line in os.pread(number, 65536, 0).splitlines():
         try:
             signature = json.loads(line)
             if _is_gone(signature):
                 continue
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
             process, host, what = int(signature["process"]), str(signature["host"]), str(signature["what"])
-            return f"process {process} on {host} has been {what} it since {since}"
+            found.append((process != os.getpid(), f"process {process} on {host} has been {what} it since {since}"))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
-    return "another process is writing or reading it"
+    # This process may have signed as a reader before; the sort keeps the order of the others.
+    return sorted(found, key=lambda one: one[0])[-1][1] if found else "another process is writing or reading it"
 
 
 def _is_gone(signature: dict[str, Any]) -> bool:

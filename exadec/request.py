@@ -39,6 +39,8 @@ class Request:
 
     def __post_init__(self) -> None:
         for name, text in (("the source", self.source), ("the exemplar", self.exemplar), ("the group", self.group)):
+            if not isinstance(text, str) and (text is not None or name == "the source"):
+                raise RequestError(f"{name} must be text, but is {name_kind(text)}.")
             require_plain_text(text or "", name)
         phrases = [("the beginning", self.beginning)] if self.beginning is not None else []
         phrases += [(f"a {kind} phrase", one) for kind in ("required", "forbidden") for one in getattr(self, kind)]

@@ -98,6 +98,9 @@ def test_second_process_is_refused_until_the_first_is_dead(
             with ours(folder):
                 pass
         else:
+            if theirs == "reading":
+                with locked_for_reading(folder):  # signs, too, and is not the one to name
+                    pass
             expected = rf"{folder}: process {process.pid} on \S+ {message}.*; wait until it has finished, or stop it\."
             with pytest.raises(InputError, match=expected), ours(folder):
                 pass

@@ -10,6 +10,7 @@ import signal
 import sys
 from importlib.metadata import version
 from io import TextIOWrapper
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -83,7 +84,7 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
-    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))  # ends as with Ctrl-C
+    signal.signal(signal.SIGTERM, _end_as_with_ctrl_c)
     try:
         app()
     except BrokenPipeError:  # the reader of our output has exited, as `head` does
@@ -103,6 +104,14 @@ def main() -> None:
         if reason is None:
             raise
         _fail(reason)
+
+
+def _end_as_with_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Also where Ctrl-C itself is ignored, as in a command that a script has sent to the background."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(number, frame)
 
 
 def _fail(reason: str) -> NoReturn:

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
@@ -92,11 +93,10 @@ def generate(
     config = open_folder_or_bundle(run, overrides).config
     if not 1 <= n_best <= config.search.beam_size:
         raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
-    if vary is not None:
-        if vary < 1:
-            raise InputError(f"--vary must be at least 1, but is {vary}.")
-        if n_best > 1 or exemplar is not None or style is not None or split is not None:
-            raise InputError("--vary looks for exemplars; leave out --exemplar, --style, --split and --n-best.")
+    if vary is not None and vary < 1:
+        raise InputError(f"--vary must be at least 1, but is {vary}.")
+    if vary is not None and (n_best > 1 or exemplar is not None or style is not None or split is not None):
+        raise InputError("--vary looks for exemplars; leave out --exemplar, --style, --split and --n-best.")
     if split is not None:
         if exemplar is not None or group is not None or style is not None or records:
             raise InputError("--split writes for the corpus; leave out --exemplar, --group, --style and --records.")
@@ -113,25 +113,24 @@ def generate(
     if style is not None:
         writer.styles.get(style)
     how = Request("", exemplar, group, style=style)
-
-    def answer(requests: list[Request]) -> "Iterable[Generation | RequestError]":
-        return writer.answer(requests, n_best) if vary is None else (_vary(writer, one, vary) for one in requests)
-
-    # A whole batch is searched at a time, but texts that vary come one by one.
-    most = 1 if vary is not None else 4 * config.search.batch_size
-    _generate_lines(config.corpus, answer, _requests(how, records, most), as_json)
+    answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
+    lines = _requests(how, records, 4 * config.search.batch_size if vary is None else 1)
+    _generate_lines(config.corpus, answer, lines, as_json)
 
 
-def _vary(writer: "Writer", request: Request, count: int) -> "Generation | RequestError":
-    """The best of several texts, with the others as its alternatives."""
-    if not request.asks_for_exemplar or not request.is_free:
-        return RequestError("--vary looks for exemplars by itself; leave out exemplar, style and demands.")
-    try:
-        best, *others = writer.vary(request.source, count, request.group)
-    except RequestError as error:
-        return error
-    best.alternatives[:] = [(one.text, one.score) for one in others]
-    return best
+def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[Generation | RequestError]":
+    """The best of several texts for each request, with the others as its alternatives."""
+    for request in requests:
+        if not request.asks_for_exemplar or not request.is_free:
+            yield RequestError("--vary looks for exemplars by itself; leave out exemplar, style and demands.")
+            continue
+        try:
+            best, *others = writer.vary(request.source, count, request.group)
+        except RequestError as error:
+            yield error
+            continue
+        best.alternatives[:] = [(one.text, one.score) for one in others]
+        yield best
 
 
 def _generate_lines(
@@ -141,6 +140,8 @@ def _generate_lines(
     as_json: bool,
 ) -> None:
     """Write the results of the lines of stdin, in their order, and say what went wrong."""
+    if sys.stdout is None:
+        raise InputError("there is nowhere to write: stdout is closed.")
     lines = bad = cut = exemplars_cut = 0
     for arrived in requests:
         answers = iter(answer([one for one in arrived if isinstance(one, Request)]))

@@ -18,6 +18,8 @@ from exadec.files import draft_of, flush, locked_for_reading, locked_for_writing
 from exadec.reading.content import hash_file
 from exadec.reading.folder import FILES, Folder, refuse_links
 
+FORMAT = 1
+"""Of the folder of a stage: which files it has, and how they are read."""
 MANIFEST = "manifest.json"
 AGAIN = "run the stage again"
 
@@ -36,6 +38,8 @@ def read_manifest(folder: Path, shape: dict[str, Any] | None = None, remedy: str
     refuse_links(folder)
     stage = Folder(folder, remedy)
     manifest: dict[str, Any] = stage.read_json(MANIFEST, {"key": str, "files": FILES, **(shape or {})})
+    if manifest.get("format", FORMAT) != FORMAT:  # the first version wrote none
+        raise InputError(f"{folder}: written by another version of exadec; delete it and run the stage again.")
     if any(name != Path(name).name for name in manifest["files"]):
         raise stage.damaged(MANIFEST, "it names files outside the folder")
     return manifest
@@ -48,8 +52,11 @@ def is_fresh(folder: Path, key: str) -> bool:
             return False
         try:
             manifest = read_manifest(folder)
-            if manifest["key"] != key:
-                return False
+        except InputError:  # `rebuild` says what to do
+            return False
+        if manifest["key"] != key:
+            return False
+        try:
             Folder(folder, "it is made again", manifest["files"]).verify()
         except InputError as error:
             logger.warning("%s", error)
@@ -90,7 +97,7 @@ def _finish(draft: Path, key: str, facts: dict[str, Any]) -> None:
         flush(path)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
     manifest = draft / MANIFEST
-    content = {"key": key, "files": files, **facts}
+    content = {"format": FORMAT, "key": key, "files": files, **facts}
     manifest.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     flush(manifest)
     flush(draft)
@@ -103,7 +110,10 @@ def _refuse_other_files(folder: Path) -> None:
         raise InputError(f"{folder}: a link, which exadec cannot replace; remove it, or choose another `folder`.")
     if not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way; move it, or choose another `folder`.")
-    known = {MANIFEST, *read_manifest(folder).get("files", {})} if (folder / MANIFEST).is_file() else set()
+    known = set()
+    if (folder / MANIFEST).is_file():
+        remedy = "without it nobody knows what exadec wrote there, so delete the folder and run this again"
+        known = {MANIFEST, *read_manifest(folder, remedy=remedy).get("files", {})}
     for path in sorted(folder.iterdir()):
         if path.name not in known:
             raise InputError(f"{path}: exadec did not write this, and would delete it; choose another `folder`.")

@@ -12,9 +12,12 @@ verb.exc: testes). To score as your copy does, give its database. From the lists
 import struct
 from pathlib import Path
 
+from exadec.reading.content import read_bytes, read_text
+
 _MAGIC = 0x061561
 _HASH_PAGES = (2, 13)  # P_HASH_UNSORTED, P_HASH
 _ON_PAGE = 1  # H_KEYDATA: the item is here, and not on a page of its own
+_SMALLEST_PAGE = 512
 _HEADER = 26  # bytes of a page before the places of its items
 
 
@@ -22,13 +25,13 @@ def read_exceptions(path: Path) -> dict[str, str]:
     """Read a folder of lists `*.exc` (a word and its base form per line), or the database `WordNet-2.0.exc.db`."""
     if path.is_file():
         try:
-            return _read_database(path.read_bytes(), str(path))
+            return _read_database(read_bytes(path), str(path))
         except (struct.error, IndexError):
             raise ValueError(f"{path}: the database is damaged; give the folder of lists (*.exc).") from None
     lists = sorted(path.glob("*.exc"), key=lambda one: (one.name == "adj.exc", one.name))
     if not lists:
         raise ValueError(f"{path}: there are no exception lists (*.exc) in this folder.")
-    lines = (line.split() for one in lists for line in one.read_text(encoding="utf-8").splitlines())
+    lines = (line.split() for one in lists for line in read_text(one).splitlines())
     return {words[0]: words[1] for words in lines if len(words) > 1}
 
 
@@ -38,6 +41,8 @@ def _read_database(content: bytes, name: str) -> dict[str, str]:
     if order is None:
         raise ValueError(f"{name}: not a hash of Berkeley DB, version 2 or later; give the folder of lists (*.exc).")
     (size,) = struct.unpack_from(f"{order}I", content, 20)
+    if size < _SMALLEST_PAGE:
+        raise ValueError(f"{name}: the database is damaged; give the folder of lists (*.exc).")
     found: dict[str, str] = {}
     for start in range(size, len(content), size):
         page = content[start : start + size]

@@ -28,7 +28,7 @@ from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq
-from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes
+from exadec.reading.content import LARGE, matches, open_file, parse_json, read_bytes, read_json
 from exadec.reading.folder import Folder, refuse_links
 from exadec.search.facts import names_of
 from exadec.settings import check_names
@@ -203,9 +203,19 @@ def refuse_other_files(folder: Path) -> None:
         raise InputError(f"{folder}: a link, which a run cannot replace; name the folder itself.")
     if not folder.is_dir():
         raise InputError(f"{folder}: a file is in the way; choose another folder for the run.")
+    is_run = _has_facts(folder)  # names alone prove nothing: `config.yaml` may be somebody's
     for path in sorted(folder.rglob("*")):
-        if not _is_own(path.relative_to(folder)):
-            raise InputError(f"{path}: exadec did not write this, and would delete it; choose another folder.")
+        within = path.relative_to(folder)
+        if not _is_own(within) or not (is_run or within.parts[0] == CURVES):
+            raise InputError(f"{path}: not part of a run of exadec, and would be deleted; choose another folder.")
+
+
+def _has_facts(folder: Path) -> bool:
+    """Whether a folder has the facts of a run. They are written with the run, and deleted last."""
+    try:
+        return matches(read_json(folder / FACTS, follow=False), {"format": int, "corpus": str, "vocabulary": str})
+    except InputError:
+        return False
 
 
 def _is_own(path: Path) -> bool:
@@ -220,13 +230,30 @@ def _is_own(path: Path) -> bool:
 
 
 def delete_run(folder: Path) -> None:
-    """Delete a run, its checkpoint first: what is left has nothing to resume, and is replaced by the next run."""
+    """Delete a run, its checkpoint first and its facts last: what is left has nothing to resume, and is still a run."""
     refuse_other_files(folder)
     if not folder.exists():
         return
-    for path in sorted(folder.iterdir(), key=lambda path: path.name != LAST):
+    for path in sorted(folder.iterdir(), key=lambda path: (path.name == FACTS, path.name != LAST)):
         remove(path)
     folder.rmdir()
+
+
+def delete_outputs(folder: Path) -> None:
+    """Before weights change: what the earlier ones have written would pass for the texts of the new ones."""
+    for path in folder.glob(f"*{OUTPUTS}"):
+        path.unlink()
+
+
+def explain_end(run: Run) -> str | None:
+    """Why a run has finished, and how it can go on; None if it has not."""
+    position, training = read_notes(run.folder / LAST)["position"], run.config.training
+    if position["stale"] >= training.patience:
+        tries = f"{position['stale']} evaluations in a row were no better than the best"
+        return f"{tries}. To go on, set a higher training.patience."
+    if position["epoch"] >= training.epochs:
+        return f"{training.epochs} epoch{'s' * (training.epochs > 1)}. To go on, set training.epochs to more."
+    return None
 
 
 def open_run(folder: Path, overrides: Overrides = (), corpus: Path | None = None) -> Run:

@@ -15,7 +15,7 @@ import torch
 from exadec.config import SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
-from exadec.corpus.record import Table
+from exadec.corpus.record import SPLITS, Table
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
@@ -27,7 +27,7 @@ from exadec.reading.folder import refuse_links
 from exadec.reading.lines import read_lines
 from exadec.search.facts import licensing_text
 from exadec.search.generate import generate_split
-from exadec.strict_yaml import Overrides
+from exadec.strict_yaml import Overrides, require_choice
 from exadec.textmetrics import Measured, Score, mean_score, measure_all
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
@@ -206,6 +206,7 @@ def evaluate(
     `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
     is one. `corpus` is the folder of the run's corpus, if it is not where the run says.
     """
+    require_choice(split, SPLITS, "split")
     run = open_run(Path(folder), overrides, None if corpus is None else Path(corpus))
     records = open_corpus(run)
     exemplars = open_trained_exemplars(records, run.config.exemplars, run.facts["exemplars"])

@@ -6,6 +6,7 @@ In: jobs, each a configuration and a run folder. Out: their runs, bit for bit th
 import logging
 import os
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 
 import torch
 
@@ -123,7 +125,7 @@ def train_side_by_side(
     failed, told = list[Job](), set[str]()
     running: dict[Connection, tuple[Job, BaseProcess]] = {}
     sharing = shared_card() if device.type == "cuda" and at_once > 1 and len(waiting) > 1 else nullcontext()
-    with sharing, deferred_interrupt() as interrupted, _terminating(running):
+    with sharing, deferred_interrupt() as interrupted, _passing_on_the_end(running), _terminating(running):
         while True:
             while waiting and len(running) < at_once and not interrupted.is_set():
                 job = next((job for job in waiting if limit.allows(job)), None)
@@ -226,6 +228,27 @@ def _interrupt(process: BaseProcess) -> None:
             os.kill(process.pid, signal.SIGINT)
         else:
             process.terminate()
+
+
+@contextmanager
+def _passing_on_the_end(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
+    """SIGTERM, which reaches this process alone, ends all runs as Ctrl-C does, which reaches each of them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for _, process in list(running.values()):
+            _interrupt(process)
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):  # that of `deferred_interrupt`
+            handler(number, frame)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

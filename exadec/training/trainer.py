@@ -44,9 +44,10 @@ from exadec.training.checkpoint import (
     METRICS,
     Run,
     create_run,
+    delete_outputs,
+    explain_end,
     open_run,
     read_checkpoint,
-    read_notes,
     refuse_other_files,
     write_checkpoint,
     write_config,
@@ -116,7 +117,7 @@ def train(
         with processes.together():
             chosen = choose_backend(config.training.backend, place, precision, config.model)
         if go_on:  # before the corpus could be replaced by another one
-            processes.from_first(lambda: _refuse_other_settings(open_run(folder), config))
+            config = processes.from_first(lambda: _extend_settings(open_run(folder), config))
         corpus, exemplars = processes.in_turn(lambda: _prepare(config, report, device))
         with processes.together():
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
@@ -135,7 +136,7 @@ def train(
             if resume and not go_on:
                 logger.info("%s: there is no checkpoint yet, so the run starts from the beginning.", folder)
             logger.info("%s", chosen.message)
-        end = processes.from_first(lambda: _explain_end(run) if go_on else None)
+        end = processes.from_first(lambda: explain_end(run) if go_on else None)
         if end is None:
             trainer = Trainer(run, model, corpus, exemplars, observe, processes)
             if go_on:
@@ -144,17 +145,6 @@ def train(
         elif processes.is_first:
             logger.info("%s: the run has finished: %s", folder, end)
     return run
-
-
-def _explain_end(run: Run) -> str | None:
-    """Why a run has finished, and how it can go on; None if it has not."""
-    position, training = read_notes(run.folder / LAST)["position"], run.config.training
-    if position["stale"] >= training.patience:
-        tries = f"{position['stale']} evaluations in a row were no better than the best"
-        return f"{tries}. To go on, set a higher training.patience."
-    if position["epoch"] >= training.epochs:
-        return f"{training.epochs} epoch{'s' * (training.epochs > 1)}. To go on, set training.epochs to more."
-    return None
 
 
 class Trainer:
@@ -313,6 +303,8 @@ class Trainer:
     def _write_weights(self, name: str, extra: dict[str, torch.Tensor] | None = None) -> None:
         if not self.processes.is_first:
             return
+        if name == BEST:
+            delete_outputs(self.run.folder)
         notes = {"vocabulary": self.run.vocabulary.hash(), "position": asdict(self.position)}
         write_checkpoint(self.run.folder / name, self.model, notes, extra or {})
 
@@ -467,7 +459,8 @@ def _start_run(
     return open_run(folder)
 
 
-def _refuse_other_settings(run: Run, config: Config) -> None:
+def _extend_settings(run: Run, config: Config) -> Config:
+    """The settings to go on with. A run that was made longer stays so, whatever its configuration file says."""
     before, now = run.config.flat(), config.flat()
     changed = [key for key in now if before[key] != now[key] and key not in EXTENDING]
     if changed:
@@ -476,6 +469,8 @@ def _refuse_other_settings(run: Run, config: Config) -> None:
             f"{run.folder}: the run was started with {settings}. Only {' and '.join(EXTENDING)} may change, to make it "
             "longer; with anything else it would be another run, so train that in another folder."
         )
+    longest = {key.split(".")[1]: max(before[key], now[key]) for key in EXTENDING}
+    return config.replace("training", **longest)
 
 
 @contextmanager

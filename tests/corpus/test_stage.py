@@ -1,6 +1,8 @@
 """Stages on disk: run again when an input changes, and never left half-written."""
 
 import errno
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,29 @@ def test_damaged_stage_is_made_again(tmp_path: Path) -> None:
         prepare(config)
         assert ids.read_bytes() == whole
     assert prepare(config).text(prepare(config).sources("train")[1]) == TWO_RECORDS[1]["source"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("{", r"manifest.json: not JSON .*; without it nobody knows what exadec wrote there, so delete the folder"),
+        (None, r"corpus: written by another version of exadec; delete it and run the stage again"),
+    ],
+)
+def test_stage_with_a_damaged_manifest_says_how_to_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str | None, message: str
+) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    config = config_for(tmp_path, segmentation="words")
+    manifest = prepare(config).folder / "manifest.json"
+    content = json.loads(manifest.read_text("utf-8"))
+    assert content["format"] == 1
+    manifest.write_text(json.dumps(content | {"format": 99}) if damage is None else damage, "utf-8")
+    with pytest.raises(InputError, match=message):
+        prepare(config)
+    assert caplog.messages == []
+    shutil.rmtree(manifest.parent)
+    assert prepare(config).size("train") == 2
 
 
 def test_failure_leaves_what_was_there(tmp_path: Path) -> None:

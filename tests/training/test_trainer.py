@@ -32,6 +32,7 @@ from exadec.training.evaluation import (
     decode_split,
     evaluate,
     mean_surprise,
+    outputs_path,
     read_outputs,
     score_outputs,
 )
@@ -195,14 +196,19 @@ def test_run_of_an_earlier_version_is_resumed(toy: Path) -> None:
     assert events[1].surprise > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
-def test_signal_leaves_a_usable_run(toy: Path, number: signal.Signals) -> None:
-    """A real process, a real signal."""
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGTERM, "trap '' INT; ")],
+    ids=["ctrl-c", "terminated", "terminated in the background"],
+)
+def test_signal_leaves_a_usable_run(toy: Path, number: signal.Signals, ignored: str) -> None:
+    """A real process, a real signal. A script's shell ignores Ctrl-C for what it sends to the background."""
     config = variant_config(toy, "adadec", epochs=500, patience=500)
     (toy / "long.yaml").write_text(json.dumps(config.to_dict()), "utf-8")
-    command = [sys.executable, "-m", "exadec", "train", str(toy / "long.yaml"), "--run", str(toy / number.name)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    metrics = toy / number.name / "metrics.jsonl"
+    run = toy / f"{number.name}{len(ignored)}"
+    command = [sys.executable, "-m", "exadec", "train", str(toy / "long.yaml"), "--run", str(run)]
+    process = subprocess.Popen(["sh", "-c", f'{ignored}exec "$@"', "sh", *command], stderr=subprocess.PIPE, text=True)
+    metrics = run / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -210,8 +216,8 @@ def test_signal_leaves_a_usable_run(toy: Path, number: signal.Signals) -> None:
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130, messages
     assert "--resume to continue" in " ".join(messages.split())
-    assert_usable(toy / number.name)
-    assert read_notes(toy / number.name / LAST)["position"]["step"] >= 19  # the first line of metrics was there
+    assert_usable(run)
+    assert read_notes(run / LAST)["position"]["step"] >= 19  # the first line of metrics was there
 
 
 def test_existing_run_is_refused_unless_forced(toy: Path, runs: dict[str, Path]) -> None:
@@ -249,8 +255,22 @@ def test_run_is_made_longer_as_if_it_had_been_so_from_the_start(toy: Path) -> No
     short = train(config.replace("training", epochs=1), toy / "short")
     extended = train(config, short.folder, resume=True)
     assert extended.config.training.epochs == 3
+    again = train(config.replace("training", epochs=1, patience=1), short.folder, resume=True)  # the file as it was
+    assert (again.config.training.epochs, again.config.training.patience) == (3, 3)
+    assert again.metrics() == extended.metrics()
     first, second = (load_file(run.folder / LAST) for run in (whole, extended))
     assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_texts_of_earlier_weights_are_deleted(toy: Path) -> None:
+    config = variant_config(toy, "seq2seq", epochs=1)
+    run = train(config, toy / "written")
+    evaluate(run.folder)
+    train(config, run.folder, resume=True)  # it has finished
+    assert outputs_path(run.folder, "test").is_file()
+    longer = train(config.replace("training", epochs=4), run.folder, resume=True)
+    assert longer.best_evaluation().epoch > 1
+    assert not outputs_path(run.folder, "test").exists()
 
 
 def test_more_patience_makes_a_stopped_run_longer(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,23 +304,31 @@ def test_folder_that_is_not_a_run_is_never_emptied(toy: Path, tmp_path: Path, fo
     thesis = tmp_path / "precious" / "thesis.tex"
     thesis.parent.mkdir()
     thesis.write_text("years of work", "utf-8")
-    with pytest.raises(InputError, match=r"precious/thesis.tex: exadec did not write this, and would delete it"):
+    with pytest.raises(InputError, match=r"precious/thesis.tex: not part of a run of exadec, and would be deleted"):
         train(config, thesis.parent, force=force)
+    for name in ("config.yaml", "run.json", "names.json"):  # ours by name alone
+        theirs = tmp_path / "mine" / name
+        theirs.parent.mkdir(exist_ok=True)
+        theirs.write_text("{}  # years of work", "utf-8")
+        with pytest.raises(InputError, match=rf"mine/{name}: not part of a run of exadec"):
+            train(config, theirs.parent, force=force)
+        assert theirs.read_text("utf-8") == "{}  # years of work"
+        theirs.unlink()
     run = train(config, tmp_path / "run")
     thesis.rename(run.folder / "thesis.tex")
-    with pytest.raises(InputError, match=r"run/thesis.tex: exadec did not write this" if force else "already exists"):
+    with pytest.raises(InputError, match=r"run/thesis.tex: not part of a run of exadec" if force else "already exists"):
         train(config, run.folder, force=force)
     assert (run.folder / "thesis.tex").read_text("utf-8") == "years of work"
     (run.folder / "thesis.tex").unlink()
     for name in ("index-notes", "index", "corpus"):  # like a name of ours, or ours, but not in a run
         (run.folder / name).mkdir()
         (run.folder / name / "page.txt").write_text("years of work", "utf-8")
-        refusal = rf"run/{name}.*: exadec did not write this" if force else "already exists"
+        refusal = rf"run/{name}.*: not part of a run of exadec" if force else "already exists"
         with pytest.raises(InputError, match=refusal):
             train(config, run.folder, force=force)
         (run.folder / name / "page.txt").unlink()
         (run.folder / name).rmdir()
-    with pytest.raises(InputError, match=r"did not write this"):
+    with pytest.raises(InputError, match=r"not part of a run of exadec"):
         train(config, Path(config.folder), force=force)  # with corpus, exemplars and other runs
     assert load(run.folder).write("house1 n1 k1").score < 0
 

@@ -15,7 +15,8 @@ from exadec.reading.lines import read_lines
 NONE = "<none>"
 """The value of a WikiBio field that is empty in the infobox."""
 
-_NUMBERED = re.compile(r"(.+)_(\d+)")
+_NUMBERED = re.compile(r"(.+)_(\d{1,9})")
+_COUNT = re.compile(r"\d{1,9}")
 
 
 def wikibio_files(folder: Path, split: str) -> list[Path]:
@@ -43,9 +44,9 @@ def _first_sentences(box: Path, numbers: Path, sentences: Path) -> Iterator[tupl
     expected = found = 0
     skipped = []
     for number, line, announced in align(box, numbers):
-        if not announced.strip().isdecimal() or int(announced) < 1:
+        if not _COUNT.fullmatch(announced.strip()) or int(announced) < 1:
             rule = "expected a number of sentences of at least 1"
-            raise InputError(f"{numbers}:{number}: {rule}, but found {announced.strip()!r}.")
+            raise InputError(f"{numbers}:{number}: {rule}, but found {announced.strip()[:60]!r}.")
         expected += int(announced)
         own = [text for _, (_, text) in zip(range(int(announced)), texts, strict=False)]
         found += len(own)
