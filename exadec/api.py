@@ -18,6 +18,7 @@ from exadec.bank import ROWS, mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig
 from exadec.corpus.prepare import Report, silent
+from exadec.corpus.record import name_kind
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Retriever
@@ -157,6 +158,8 @@ class Writer:
         guidance: float | None = None,
     ) -> list[Generation]:
         """`write` for many sources at once. An exemplar, or a group, is one for all or a list with one for each."""
+        if not isinstance(sources, Sequence):
+            raise RequestError(f"the source must be text, but is {name_kind(sources)}.")
         if isinstance(sources, str):
             raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
         exemplars = [exemplars] * len(sources) if exemplars is None or isinstance(exemplars, str) else exemplars
@@ -346,7 +349,7 @@ class Writer:
 
 def _to_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
     """What a request says itself comes first."""
-    if isinstance(source, str):
+    if not isinstance(source, Request):
         return Request(source, exemplar, group)
     return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
 

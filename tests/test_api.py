@@ -411,12 +411,23 @@ def test_public_names_are_shown_before_their_first_use_and_without_torch() -> No
         "import sys, exadec, pydoc\n"
         "assert {*exadec.__all__, '__version__'} <= set(dir(exadec))\n"
         "assert exadec.__version__[0].isdigit()\n"
+        "assert issubclass(exadec.errors.InputError, ValueError)\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
         "shown = pydoc.render_doc(exadec, renderer=pydoc.plaintext)\n"
         "assert all(f'{name}(' in shown for name in exadec.__all__)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_wrong_arguments_are_one_line(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    with pytest.raises(InputError, match=r"^the source must be text, but is a number\.$"):
+        writer.write(5)  # type: ignore[call-overload]
+    with pytest.raises(InputError, match=r"^the source must be text, but is null\.$"):
+        writer.write(["a", None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"`split` must be one of train, valid, test, but is 'tst'"):
+        evaluate(writer.run.folder, "tst")
 
 
 def test_a_mixture_lies_between_its_exemplars(writers: dict[str, Writer]) -> None:

@@ -56,6 +56,12 @@ def test_what_holds_no_exceptions_is_refused(tmp_path: Path) -> None:
     path.write_bytes(database([{"best": "good"}])[: SIZE + 20])
     with pytest.raises(ValueError, match="the database is damaged"):
         read_exceptions(path)
+    path.write_bytes(database([])[:20] + bytes(4) + database([])[24:])  # pages of no size
+    with pytest.raises(ValueError, match=r"some\.db: the database is damaged"):
+        read_exceptions(path)
+    (tmp_path / "adj.exc").write_bytes(b"best \xff\n")
+    with pytest.raises(ValueError, match=r"adj\.exc: not valid UTF-8"):
+        read_exceptions(tmp_path)
     path.write_bytes(database([{"best": "good"}], kind=3))
     with pytest.raises(ValueError, match="an entry is too long"):
         read_exceptions(path)

@@ -200,17 +200,22 @@ def test_impossible_requests_are_refused_before_anything_starts(
     assert times(folder) == before
 
 
-def test_ctrl_c_leaves_usable_runs_and_starts_no_further_one(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_signal_leaves_usable_runs_and_starts_no_further_one(folder: Path, number: signal.Signals) -> None:
+    seeds = (7, 8, 9) if number == signal.SIGINT else (17, 18, 19)
     settings = ["--set", "training.epochs=9999", "--set", "training.patience=9999"]
     command = [sys.executable, "-W", "error", "-m", "exadec", "train", str(folder / "toy.yaml"), *settings]
-    command += ["--seeds", "7,8,9", "--at-once", "2"]
+    command += ["--seeds", ",".join(map(str, seeds)), "--at-once", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    runs = [folder / "work" / f"adadec-seed{seed}" for seed in (7, 8, 9)]
+    runs = [folder / "work" / f"adadec-seed{seed}" for seed in seeds]
     deadline = time.monotonic() + 60
     while not all((run / METRICS).is_file() and (run / METRICS).stat().st_size for run in runs[:2]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to all processes in the foreground
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # what a terminal does: to all processes in the foreground
+    else:
+        process.send_signal(number)  # what a service manager does: to the first process alone
     _, shown = process.communicate(timeout=30)
     assert process.returncode == 130, shown
     assert "Interrupted. The runs that have started are usable; repeat the command with --resume to continue." in shown

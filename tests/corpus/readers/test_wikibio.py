@@ -50,6 +50,12 @@ def test_wikibio_original_takes_first_sentences(tmp_path: Path, home: str) -> No
         (BOX, "1\n1\n1\n", "a\nb\nc\n", "train.nb:3: .*train.nb has 3 lines, but train.box has 2"),
         (BOX, "1\nx\n", "a\nb\n", "train.nb:2: expected a number of sentences of at least 1, but found 'x'"),
         (BOX, "1\n0\n", "a\n", "train.nb:2: expected a number of sentences of at least 1, but found '0'"),
+        (
+            BOX,
+            f"1\n{'9' * 5000}\n",
+            "a\nb\n",
+            "train.nb:2: expected a number of sentences of at least 1, but found '999",
+        ),
         (BOX, "1\n\n", "a\nb\n", "train.nb:2: expected a number of sentences of at least 1, but found ''"),
         (BOX + "name_1:a\tname\n", "1\n1\n1\n", "a\nb\nc\n", "train.box:3: expected field:token .* found 'name'"),
         (BOX + ":a\n", "1\n1\n1\n", "a\nb\nc\n", "train.box:3: expected field:token .* found ':a'"),
@@ -64,6 +70,15 @@ def test_damaged_wikibio_is_refused_by_its_line(
     write(tmp_path / "train.nb", numbers)
     write(tmp_path / "train.sent", sentences)
     assert re.search(message, refusal(read_wikibio, tmp_path))
+
+
+def test_a_field_with_a_very_long_number_is_a_name_like_any_other(tmp_path: Path) -> None:
+    name = f"name_{'9' * 5000}"
+    write(tmp_path / "train.box", f"{name}:a\n")
+    write(tmp_path / "train.nb", "1\n")
+    write(tmp_path / "train.sent", "a\n")
+    (record,) = read_wikibio(tmp_path, "train")
+    assert record.table == ((name, "a"),)
 
 
 def test_empty_boxes_and_sentences_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
