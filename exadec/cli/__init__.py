@@ -91,6 +91,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer makes it status 1
+            sys.exit(0)
         if isinstance(end.__context__ and end.__context__.__cause__, KeyboardInterrupt):  # typer says nothing of it
             say("Interrupted. What was finished before is kept; run the same command again to go on.")
         raise

@@ -207,9 +207,11 @@ def report(
 
     if out.is_dir():
         raise InputError(f"{out}: this is a folder; --out names the HTML file, such as {out / 'report.html'}.")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{out}: the report is an HTML page; give --out a name that ends in .html.")
     results = compare_runs(runs, split, corpus)
+    written = write_report(results, out, choose_swaps(results))  # before a reader of our output can be gone
     Console().print(render_table(results))
     if results.manner:
         Console().print("", render_measures(results.manner), sep="\n")
-    written = write_report(results, out, choose_swaps(results))
     say(f"Report: {written}")

@@ -19,7 +19,7 @@ from exadec.corpus.record import SPLITS, Table
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
-from exadec.files import replacing
+from exadec.files import locked_for_writing, replacing
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.reading.content import matches, parse_json
@@ -210,10 +210,10 @@ def evaluate(
     run = open_run(Path(folder), overrides, None if corpus is None else Path(corpus))
     records = open_corpus(run)
     exemplars = open_trained_exemplars(records, run.config.exemplars, run.facts["exemplars"])
-    with keeping(records, exemplars):
+    with locked_for_writing(run.folder), keeping(records, exemplars):
         model = run.load_model(device=device)
         outputs = decode_split(model, records, exemplars, split, run.config.search, None, report, n_best)
-    write_outputs(outputs_path(run.folder, split), outputs)
+        write_outputs(outputs_path(run.folder, split), outputs)
     return outputs
 
 

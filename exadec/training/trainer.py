@@ -462,7 +462,7 @@ def _start_run(
 def _extend_settings(run: Run, config: Config) -> Config:
     """The settings to go on with. A run that was made longer stays so, whatever its configuration file says."""
     before, now = run.config.flat(), config.flat()
-    changed = [key for key in now if before[key] != now[key] and key not in EXTENDING]
+    changed = [key for key in now if before[key] != now[key] and key not in (*EXTENDING, "folder")]
     if changed:
         settings = ", ".join(f"{key}={before[key]}" for key in changed)
         raise InputError(

@@ -167,6 +167,7 @@ def test_score_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["report", "run", "--out", "thesis.tex"], "thesis.tex: the report is an HTML page; give --out a name that"),
         (["report", "run", "--split", "valid"], "valid.outputs.jsonl: no such file"),
         (
             ["report", "run", "--out", "work"],

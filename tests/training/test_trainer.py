@@ -24,6 +24,7 @@ from exadec.api import load
 from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
+from exadec.files import locked_for_writing
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_notes
 from exadec.training.evaluation import (
@@ -271,6 +272,22 @@ def test_texts_of_earlier_weights_are_deleted(toy: Path) -> None:
     longer = train(config.replace("training", epochs=4), run.folder, resume=True)
     assert longer.best_evaluation().epoch > 1
     assert not outputs_path(run.folder, "test").exists()
+
+
+def test_run_that_is_being_written_is_not_decoded_into(toy: Path) -> None:
+    run = train(variant_config(toy, "seq2seq", epochs=1), toy / "busy").folder
+    with locked_for_writing(run), pytest.raises(InputError, match=rf"busy: process {os.getpid()} on .* writing it"):
+        evaluate(run)
+    assert not outputs_path(run, "test").exists()
+
+
+def test_project_that_was_moved_can_be_made_longer(tmp_path: Path) -> None:
+    write_splits(tmp_path, toy_records(60, seed=0))
+    config = variant_config(tmp_path, "seq2seq", epochs=1)
+    train(config, Path(config.folder) / "run")
+    moved = Path(config.folder).rename(tmp_path / "elsewhere")
+    longer = replace(config.replace("training", epochs=2), folder=str(moved))
+    assert train(longer, moved / "run", resume=True).metrics()[-1].epoch == 2
 
 
 def test_more_patience_makes_a_stopped_run_longer(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
