@@ -18,7 +18,6 @@ from exadec.bank import ROWS, mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig
 from exadec.corpus.prepare import Report, silent
-from exadec.corpus.record import name_kind
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Retriever
@@ -145,7 +144,7 @@ class Writer:
         `search.guidance`: the higher, the more strictly the exemplar is followed. A source may be a `Request` with
         demands of its own: `write(Request(source, max_characters=60))`.
         """
-        if isinstance(source, str | Request):
+        if isinstance(source, str) or not isinstance(source, Sequence):
             return self.write_all([source], exemplar, n_best, group, guidance)[0]
         return self.write_all(source, exemplar, n_best, group, guidance)
 
@@ -158,8 +157,6 @@ class Writer:
         guidance: float | None = None,
     ) -> list[Generation]:
         """`write` for many sources at once. An exemplar, or a group, is one for all or a list with one for each."""
-        if not isinstance(sources, Sequence):
-            raise RequestError(f"the source must be text, but is {name_kind(sources)}.")
         if isinstance(sources, str):
             raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
         exemplars = [exemplars] * len(sources) if exemplars is None or isinstance(exemplars, str) else exemplars

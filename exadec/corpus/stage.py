@@ -20,6 +20,7 @@ from exadec.reading.folder import FILES, Folder, refuse_links
 
 FORMAT = 1
 """Of the folder of a stage: which files it has, and how they are read."""
+_FORMAT_KEY = "stage_format"  # a stage may have a format of its own besides
 MANIFEST = "manifest.json"
 AGAIN = "run the stage again"
 
@@ -38,7 +39,7 @@ def read_manifest(folder: Path, shape: dict[str, Any] | None = None, remedy: str
     refuse_links(folder)
     stage = Folder(folder, remedy)
     manifest: dict[str, Any] = stage.read_json(MANIFEST, {"key": str, "files": FILES, **(shape or {})})
-    if manifest.get("format", FORMAT) != FORMAT:  # the first version wrote none
+    if manifest.get(_FORMAT_KEY, FORMAT) != FORMAT:  # the first version wrote none
         raise InputError(f"{folder}: written by another version of exadec; delete it and run the stage again.")
     if any(name != Path(name).name for name in manifest["files"]):
         raise stage.damaged(MANIFEST, "it names files outside the folder")
@@ -97,7 +98,7 @@ def _finish(draft: Path, key: str, facts: dict[str, Any]) -> None:
         flush(path)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": hash_file(path)}
     manifest = draft / MANIFEST
-    content = {"format": FORMAT, "key": key, "files": files, **facts}
+    content = {_FORMAT_KEY: FORMAT, "key": key, "files": files, **facts}
     manifest.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     flush(manifest)
     flush(draft)

@@ -65,8 +65,8 @@ def test_stage_with_a_damaged_manifest_says_how_to_go_on(
     config = config_for(tmp_path, segmentation="words")
     manifest = prepare(config).folder / "manifest.json"
     content = json.loads(manifest.read_text("utf-8"))
-    assert content["format"] == 1
-    manifest.write_text(json.dumps(content | {"format": 99}) if damage is None else damage, "utf-8")
+    assert content["stage_format"] == 1
+    manifest.write_text(json.dumps(content | {"stage_format": 99}) if damage is None else damage, "utf-8")
     with pytest.raises(InputError, match=message):
         prepare(config)
     assert caplog.messages == []
