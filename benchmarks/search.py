@@ -10,7 +10,7 @@ are those of configs/news.yaml, with random weights. Every text has the same len
 nobody gains by a model that happens to end early, and what exadec gains by dropping finished texts is not counted.
 Reading text and writing it are not counted either. OpenNMT-py searches without copying, because its models that copy do
 not load for translation; its encoder has 128 instead of 256 units a direction (`toolkits.py` says why). exadec copies.
-On a busy machine, compare `cpu_seconds` with `--threads 1`.
+`bfloat16` is exadec with `search.precision=bfloat16`. On a busy machine, compare `cpu_seconds` with `--threads 1`.
 """
 
 import argparse
@@ -44,7 +44,9 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def start_exadec(settings: dict[str, Any], sources: np.ndarray, device: torch.device) -> tuple[int, Callable[[], int]]:
+def start_exadec(
+    settings: dict[str, Any], sources: np.ndarray, device: torch.device, precision: str = "float32"
+) -> tuple[int, Callable[[], int]]:
     """Parameters, and a search that returns the number of words it wrote."""
     torch.manual_seed(1)
     config = ModelConfig(**settings)
@@ -53,7 +55,7 @@ def start_exadec(settings: dict[str, Any], sources: np.ndarray, device: torch.de
     exemplars = random.integers(8, VOCABULARY, (len(sources), config.exemplars_read, EXEMPLAR))
     instances = [Instance(*parts, np.array([], np.int64)) for parts in zip(sources, map(tuple, exemplars), strict=True)]
     batch = collate(instances, VOCABULARY, config.attend_exemplar)
-    search = SearchConfig(beam_size=BEAM, max_length=TEXT, min_length=TEXT - 1)
+    search = SearchConfig(beam_size=BEAM, max_length=TEXT, min_length=TEXT - 1, precision=precision)
     return count(model), lambda: sum(len(best.ids) + 1 for best, *_ in search_batch(model, batch, search).hypotheses)
 
 
@@ -95,6 +97,8 @@ def measure(device: torch.device, size: int, toolkit: OpenNmt, rounds: int) -> l
     sources = np.random.default_rng(0).integers(8, VOCABULARY, (size, SOURCE))
     lanes = {"OpenNMT-py": start_opennmt(toolkit, sources, device)}
     lanes |= {name: start_exadec(settings, sources, device) for name, settings in MODELS.items()}
+    for name, settings in MODELS.items():
+        lanes[f"{name}, bfloat16"] = start_exadec(settings, sources, device, "bfloat16")
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in lanes}
     written = {name: search() for name, (_, search) in lanes.items()}  # and warms up
     for _ in range(rounds):

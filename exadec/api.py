@@ -29,6 +29,7 @@ from exadec.remote import Service, is_address
 from exadec.request import Request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
+from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
@@ -286,9 +287,9 @@ class Writer:
 
         told = None if tell is None else tell_text
         mixed = mix_coefficients(self.model, [one.shown.mixture for one in inputs])
-        found, coefficients = search_batch(
-            self.model, batch, search, n_best, None if free else rules, told, seeds, mixed
-        )
+        form = find_form(self.run.vocabulary, self.run.segmenter, next(self.model.parameters()).device)
+        given = None if free else rules, told, seeds, mixed, form
+        found, coefficients = search_batch(self.model, batch, search, n_best, *given)
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
             or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i], search.facts != "off")

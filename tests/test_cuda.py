@@ -22,7 +22,7 @@ from exadec.training.checkpoint import LAST, open_corpus
 from exadec.training.evaluation import choose_sample, evaluate, mean_surprise
 from exadec.training.events import Evaluated, LossLine
 from exadec.training.trainer import train
-from support.small_models import ALL_OPTIONS, batch_for, build_small_model
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
 from support.toys import toy_records, variant_config, write_splits
 
 pytestmark = [
@@ -60,8 +60,16 @@ def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, obj
     batch = batch_for(model.config, 7)
     guidance = 1.0 if guided and model.config.reads_exemplars else 0.0
     config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance)
-    expected = search_batch(model, batch, config, n_best=3).hypotheses
-    found = search_batch(model.cuda(), batch, config, n_best=3).hypotheses
+    form = torch.arange(VOCABULARY) % 3 != 0
+    expected = search_batch(model, batch, config, n_best=3, form=form).hypotheses
+    model, form = model.cuda(), form.cuda()
+    for _ in range(2):  # recorded, then replayed
+        found = search_batch(model, batch, config, n_best=3, form=form).hypotheses
+        assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
+    # Other instances on the same recording
+    others = batch_for(model.config, 8)
+    found = search_batch(model, others, config, n_best=3, form=form).hypotheses
+    expected = search_batch(model.cpu(), others, config, n_best=3, form=form.cpu()).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 

@@ -55,6 +55,16 @@ class DecoderState:
         rows = (each * instances[:, None] + torch.arange(each, device=instances.device)).flatten()
         return replace(self, memory=self.memory.keep(instances)).select(rows)
 
+    def pad(self, multiple: int) -> "DecoderState":
+        """The same with padding behind the memory's positions, up to a multiple of this."""
+        return replace(self, memory=self.memory.map(lambda part: _pad(part, multiple)))
+
+
+def _pad(part: torch.Tensor, multiple: int) -> torch.Tensor:
+    """(B, M, ...) -> (B, more, ...); padding is zero, for ids and masks alike."""
+    missing = -part.shape[1] % multiple
+    return functional.pad(part, (0, 0) * (part.dim() - 2) + (0, missing))
+
 
 class Decoder(nn.Module):
     """One recurrent layer, adaptive or not. Attention, copying, output and dropout are the same for both.

@@ -18,8 +18,17 @@ from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
+from exadec.search.captured import recorded_search
 from exadec.search.facts import rules_for
-from exadec.search.guidance import GuidedState, guide, guide_distributions, refuse_guidance, with_and_without
+from exadec.search.guidance import (
+    Emphasis,
+    GuidedState,
+    find_form,
+    guide,
+    guide_distributions,
+    refuse_guidance,
+    with_and_without,
+)
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
 
@@ -46,28 +55,30 @@ def search_batch(
     tell: Tell | None = None,
     seeds: Sequence[int] | None = None,
     coefficients: torch.Tensor | None = None,
+    form: torch.Tensor | None = None,
 ) -> Searched:
     """Encode a batch once and search it, or draw texts. Copied unknown words get their corpus ids back.
 
     Rules, one for each instance, and `tell` see corpus ids, too. If texts are drawn, each instance needs a seed.
-    `coefficients` (B, 1 or G, R) take the place of λ, except where they are no numbers.
+    `coefficients` (B, 1 or G, R) take the place of λ, except where they are no numbers. `form` (V,) bool are the words
+    that guidance is for.
     """
     device = next(model.parameters()).device
     refuse_guidance(config, model.config)
     with torch.no_grad():
-        drawing = config.temperature > 0
-        step: Step[Any] = _whole_distributions(model) if drawing else _likeliest_words(model, config)
-        guided = config.guidance > 0
+        drawing, guided = config.temperature > 0, config.guidance > 0
+        rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
+        step: Step[Any] = _whole_distributions(model) if drawing else partial(model.choose, rounded=rounded)
         if coefficients is not None and guided:
             coefficients = torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
         given = None if coefficients is None else coefficients.to(device)
         state: Any = model.encode((with_and_without(batch) if guided else batch).to(device), given)
         lam = None if state.coefficients is None else state.coefficients[: batch.size]
         if guided:
-            if drawing:
-                step = guide_distributions(model.step, config.guidance, NEVER_WRITTEN)
-            else:
-                step = guide(step, config.guidance)  # type: ignore[arg-type]
+            assert form is not None, "guidance needs to know the words of form"
+            emphasis = Emphasis(config.guidance, form)
+            whole = guide_distributions(model.step, emphasis, NEVER_WRITTEN)
+            step = whole if drawing else guide(step, emphasis)  # type: ignore[arg-type]
             state = GuidedState(state, batch.size, batch.size)
         numbering = [_Numbering(len(model.embedding.weight), unknown) for unknown in batch.unknown.tolist()]
         if rules is not None:
@@ -82,6 +93,9 @@ def search_batch(
         if drawing:
             assert seeds is not None
             found = sample(cast(Draw[Any], step), state, seeds, *more)
+        elif device.type == "cuda" and rules is None and tell is None:
+            reads = [part for part in (rounded, form) if part is not None]
+            found = recorded_search(model)(step, state, batch.size, *more[:4], reads=reads)
         else:
             found = beam_search(step, state, batch.size, *more)
         if config.facts == "strict" and rules is not None:
@@ -145,21 +159,16 @@ def generate_split(
     wanted = frozenset(range(len(loader)) if chosen is None else chosen.tolist())
     records = corpus.records(loader.split) if config.facts == "strict" else ()
     kept = {index: record for index, record in enumerate(records) if index in wanted}
+    form = find_form(corpus.vocabulary, corpus.segmenter, next(model.parameters()).device)
     for indices, batch in loader.search_batches(config.batch_size, chosen):
         rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
         seeds = [config.seed + int(index) for index in indices]
-        found = search_batch(model, batch, config, n_best, rules, seeds=seeds).hypotheses
+        found = search_batch(model, batch, config, n_best, rules, seeds=seeds, form=form).hypotheses
         for index, hypotheses in zip(indices, found, strict=True):
             results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses] or [("", 0.0)]
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]
-
-
-def _likeliest_words(model: Seq2seq, config: SearchConfig) -> Step[Any]:
-    if config.precision == "float32":
-        return model.choose
-    return partial(model.choose, rounded=model.decoder.round_softmax(torch.bfloat16))
 
 
 def _whole_distributions(model: Seq2seq) -> Draw[Any]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,8 @@ from hypothesis.extra import numpy as arrays
 
 from exadec.config import VARIANTS, Config, SearchConfig
 from exadec.corpus.record import SPLITS
-from exadec.corpus.vocabulary import BOS, EOS, NONE, UNK
+from exadec.corpus.segment import BpeSegmenter, WordSegmenter
+from exadec.corpus.vocabulary import BOS, EOS, NONE, UNK, Vocabulary
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.batch import Batch
@@ -25,8 +27,10 @@ from exadec.search.generate import NEVER_WRITTEN, search_batch
 from exadec.search.guidance import (
     FLOOR,
     IMPLAUSIBLE,
+    Emphasis,
     GuidedState,
     Weighing,
+    find_form,
     guide,
     guide_distributions,
     refuse_guidance,
@@ -35,37 +39,41 @@ from exadec.search.guidance import (
 from exadec.training.checkpoint import LAST, open_corpus
 from exadec.training.evaluation import decode_split
 from exadec.training.trainer import train
-from support.small_models import build_small_model, random_batch
+from support.small_models import VOCABULARY, build_small_model, random_batch
 from support.toys import toy_config, write_splits
 
 CPU = torch.device("cpu")
 READING = [variant for variant in VARIANTS if variant != "seq2seq"]
+GUIDED = SearchConfig(beam_size=2, max_length=4, guidance=1.5)
+EMPHASIS = Emphasis(GUIDED.guidance, torch.arange(VOCABULARY) % 3 != 0)
+"""Two of three words of the small models are words of form."""
 LOG_PROBS = arrays.arrays(np.float64, (3, 5), elements=st.floats(-30, 0) | st.just(-math.inf))
 
 
-def combine_plainly(seen: np.ndarray, unseen: np.ndarray, weight: float) -> list[float]:
-    """The formula, word by word, for one distribution each."""
+def combine_plainly(seen: np.ndarray, unseen: np.ndarray, weights: Sequence[float]) -> list[float]:
+    """The formula, word by word, for one distribution each; w is 0 for content words."""
     best, scores = np.exp(seen).max(), {}
     for word, (one, other) in enumerate(zip(seen, unseen, strict=True)):
         if np.exp(one) >= FLOOR * best:
-            scores[word] = one + weight * min(one - other, math.log(1 / FLOOR))
+            scores[word] = one + weights[word] * min(one - other, math.log(1 / FLOOR)) if weights[word] else one
     total = np.logaddexp.reduce(list(scores.values()))
     return [scores[word] - total if word in scores else one - IMPLAUSIBLE for word, one in enumerate(seen)]
 
 
-def combine(seen: torch.Tensor, unseen: torch.Tensor, weight: float) -> torch.Tensor:
+def combine(seen: torch.Tensor, unseen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Of whole distributions."""
-    return Weighing.over(seen, unseen, weight).combine(seen, unseen)
+    return Weighing.over(seen, unseen, weights).combine(seen, unseen, weights)
 
 
 @settings(deadline=None)
-@given(LOG_PROBS, LOG_PROBS, st.floats(0, 8))
-def test_combination_equals_the_formula(seen: np.ndarray, unseen: np.ndarray, weight: float) -> None:
+@given(LOG_PROBS, LOG_PROBS, st.floats(0, 8), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_combination_equals_the_formula(seen: np.ndarray, unseen: np.ndarray, weight: float, form: list[bool]) -> None:
+    weights = [weight * one for one in form]
     seen[:, 0] = np.maximum(seen[:, 0], -30)  # some word can be written
     margin = np.exp(seen) / np.exp(seen).max(axis=1, keepdims=True)
     seen[np.abs(margin - FLOOR) < 1e-9] -= 0.1  # rounding decides about a word that is exactly at the floor
-    found = combine(torch.from_numpy(seen), torch.from_numpy(unseen), weight)
-    expected = [combine_plainly(*rows, weight) for rows in zip(seen, unseen, strict=True)]
+    found = combine(torch.from_numpy(seen), torch.from_numpy(unseen), torch.tensor([weights], dtype=torch.float64))
+    expected = [combine_plainly(*rows, weights) for rows in zip(seen, unseen, strict=True)]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-9)
     assert not found.isnan().any()
 
@@ -73,9 +81,42 @@ def test_combination_equals_the_formula(seen: np.ndarray, unseen: np.ndarray, we
 def test_weight_of_one_doubles_the_evidence_by_hand() -> None:
     seen, unseen = torch.tensor([[0.6, 0.3, 0.09, 0.01]]), torch.tensor([[0.8, 0.1, 0.05, 0.05]])
     scores = torch.tensor([0.6 * 0.6 / 0.8, 0.3 * 0.3 / 0.1, 0.09 * 0.09 / 0.05])  # the fourth is below a tenth of 0.6
-    found = combine(seen.log(), unseen.log(), 1.0)[0]
+    found = combine(seen.log(), unseen.log(), torch.ones(1, 4))[0]
     torch.testing.assert_close(found[:3].exp(), scores / scores.sum())
     assert found[3] == pytest.approx(math.log(0.01) - IMPLAUSIBLE)
+
+
+def test_odds_of_content_words_stay_by_hand() -> None:
+    """The first word is of form, the others are not: what it gains, they lose in proportion."""
+    seen, unseen = torch.tensor([[0.2, 0.6, 0.2]]), torch.tensor([[0.1, 0.3, 0.6]])
+    found = combine(seen.log(), unseen.log(), torch.tensor([[1.0, 0.0, 0.0]]))[0].exp()
+    torch.testing.assert_close(found, torch.tensor([0.4, 0.6, 0.2]) / 1.2)
+
+
+def everywhere(weight: float, size: int = 20) -> Emphasis:
+    """As if all words were words of form."""
+    return Emphasis(weight, torch.ones(size, dtype=torch.bool))
+
+
+def test_words_of_form_by_hand() -> None:
+    pieces = ["the", "The", "storm", ":", "?", "12", "don't", "\u201c", "in"]
+    vocabulary = Vocabulary(pieces)
+    form = find_form(vocabulary, WordSegmenter(pretokenized=True, lower_case=False), CPU).tolist()
+    named = {vocabulary.pieces[number] for number, is_form in enumerate(form) if is_form}
+    assert named == {"</s>", "the", "The", ":", "?", "don't", "\u201c", "in"}
+
+
+def test_pieces_of_form_are_whole_words_and_punctuation() -> None:
+    segmenter = BpeSegmenter.learn(["the storm at the other gate: why?"] * 9, 300, lower_case=False)
+    vocabulary = Vocabulary(segmenter.pieces())
+    form = find_form(vocabulary, segmenter, CPU).tolist()
+    named = {vocabulary.pieces[number] for number, is_form in enumerate(form) if is_form}
+    assert {"\u0120the", "\u0120at", ":", "?", "</s>"} <= named
+    assert not named & {"\u0120storm", "at", "the", "a", "\u00e2"}  # within a word, or half a character
+    emphasis = Emphasis(2.0, torch.tensor(form))
+    known = vocabulary.get("\u0120the")
+    assert known is not None
+    assert emphasis.of(torch.tensor([[known, len(vocabulary), len(vocabulary) + 5]])).tolist() == [[2.0, 0.0, 0.0]]
 
 
 class Tables:
@@ -104,7 +145,7 @@ class Rows:
 
 
 def search_tables(tables: Tables, config: SearchConfig) -> list[int]:
-    step = guide(tables.choose, config.guidance)
+    step = guide(tables.choose, everywhere(config.guidance, 7))
     ((best,),) = beam_search(step, GuidedState(tables, 1, 1), 1, config, NEVER_WRITTEN, CPU)
     return best.ids
 
@@ -138,7 +179,7 @@ def test_score_is_that_of_two_separate_readings(variant: str) -> None:
         model.embedding.weight.mul_(3.0)  # away from the uniform distribution, under which every word is plausible
     batch = random_batch(4, copy_exemplar=switches["attend_exemplar"])
     config = SearchConfig(beam_size=3, max_length=5, guidance=1.5)
-    step, start = guide(model.choose, 1.5), GuidedState(model.encode(with_and_without(batch)), 4, 4)
+    step, start = guide(model.choose, EMPHASIS), GuidedState(model.encode(with_and_without(batch)), 4, 4)
     found = beam_search(step, start, 4, config, NEVER_WRITTEN, CPU, n_best=3)
     plain = beam_search(model.choose, model.encode(batch), 4, config, NEVER_WRITTEN, CPU, n_best=3)
     assert found != plain
@@ -151,7 +192,8 @@ def test_score_is_that_of_two_separate_readings(variant: str) -> None:
                 rows = [part.detach()[row].numpy() for part in (first, second)]
                 for part in rows:
                     part[list(NEVER_WRITTEN)] = -math.inf
-                total += combine_plainly(*rows, 1.5)[word]
+                weights = EMPHASIS.of(torch.arange(len(rows[0]))).tolist()
+                total += combine_plainly(*rows, weights)[word]
             penalty = length_penalty(len(hypothesis.ids) + 1, config.length_penalty)
             assert hypothesis.score == pytest.approx(total / penalty, rel=1e-4)
 
@@ -169,8 +211,8 @@ def test_likeliest_words_have_what_the_whole_distribution_gives_them(variant: st
     rounded = None if precision == torch.float32 else model.decoder.round_softmax(precision)
     never = torch.tensor(NEVER_WRITTEN)
     with torch.no_grad():
-        found, _ = guide(lambda *now: model.choose(*now, rounded=rounded), 1.5)(start, words)
-        whole, _ = guide_distributions(model.step, 1.5, NEVER_WRITTEN)(start, words)
+        found, _ = guide(lambda *now: model.choose(*now, rounded=rounded), EMPHASIS)(start, words)
+        whole, _ = guide_distributions(model.step, EMPHASIS, NEVER_WRITTEN)(start, words)
         best, offered = found.best(6, never.expand(4, -1))
         tolerance = 1e-5 if rounded is None else 0.05
         real = best > -math.inf
@@ -197,8 +239,8 @@ def test_without_guidance_the_search_is_the_model_alone(variant: str, monkeypatc
 
 def test_guided_search_keeps_the_coefficients_of_the_exemplars() -> None:
     model, batch = build_small_model(), random_batch(5)
-    coefficients = search_batch(model, batch, SearchConfig(beam_size=2, max_length=4, guidance=1.0)).coefficients
-    torch.testing.assert_close(coefficients, model.exemplar_coefficients(batch).detach())
+    found = search_batch(model, batch, GUIDED, form=EMPHASIS.form)
+    torch.testing.assert_close(found.coefficients, model.exemplar_coefficients(batch).detach())
 
 
 def test_model_without_exemplars_cannot_be_guided() -> None:

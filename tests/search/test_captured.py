@@ -1,0 +1,53 @@
+"""The recorded search against the ordinary one. Without a GPU the recorded work is simply done again."""
+
+import pytest
+import torch
+
+from exadec.config import VARIANTS, SearchConfig
+from exadec.search import captured
+from exadec.search.beam import Hypothesis, beam_search
+from exadec.search.captured import RecordedSearch
+from exadec.search.generate import NEVER_WRITTEN
+from exadec.search.guidance import Emphasis, GuidedState, guide, with_and_without
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
+
+CPU = torch.device("cpu")
+FORM = torch.arange(VOCABULARY) % 3 != 0
+
+
+def texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], float]]]:
+    return [[(one.ids, round(one.score, 5)) for one in row] for row in found]
+
+
+@pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_texts_are_those_of_the_ordinary_search(variant: str, guided: bool, option: dict[str, object]) -> None:
+    """For batches of several sizes, one after the other, which share recordings."""
+    model = build_small_model(**VARIANTS[variant], **option)
+    guided = guided and model.config.reads_exemplars
+    config = SearchConfig(beam_size=3, max_length=7, block_ngram=2, min_length=1)
+    step = guide(model.choose, Emphasis(1.0, FORM)) if guided else model.choose
+    recorded, recordings = RecordedSearch(lambda work: work), 0
+    for size in (5, 7, 8, 1, 6, 1):
+        batch = batch_for(model.config, size)
+        with torch.no_grad():
+            state = model.encode(with_and_without(batch) if guided else batch)
+            state = GuidedState(state, size, size) if guided else state
+            expected = beam_search(step, state, size, config, NEVER_WRITTEN, CPU, 2)
+            found = recorded(step, state, size, config, NEVER_WRITTEN, CPU, 2)
+        assert texts(found) == texts(expected)
+        recordings = len(recorded._recordings)
+    assert recordings == 2  # of 8 instances, and of 1
+
+
+def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "RECORDINGS", 2)
+    model, recorded = build_small_model(), RecordedSearch(lambda work: work)
+    batch = batch_for(model.config, 3)
+    for length in (4, 5, 6, 5, 7):
+        with torch.no_grad():
+            config = SearchConfig(beam_size=2, max_length=length)
+            expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
+            assert texts(recorded(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)) == texts(expected)
+    assert [key[0].max_length for key in recorded._recordings] == [5, 7]
