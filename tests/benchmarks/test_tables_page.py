@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import tables_page
 
 from exadec.experiment.plan import make_trial
 from exadec.experiment.results import write_result
+from exadec.experiment.tables import Filled
 from exadec.views.swap_tables import study_to_json
 from support.plans import made_up_result
 from support.swaps import make_study
@@ -39,11 +41,23 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_comparisons_come_from_result_files(results: Path) -> None:
     rows = list(tables_page.compare(tables_page.Tables()))
-    assert [row[0] for row in rows] == [against.what for against in tables_page.COMPARISONS]
-    assert rows[0][1:3] == ["ROUGE-L", rows[0][2]]
-    assert rows[0][2].startswith("+2.00 (")
-    assert rows[0][-1] == "2 of 3"
-    assert rows[1][2] == "not yet"
+    assert [row[0] for row in rows[::2]] == [against.what for against in tables_page.COMPARISONS]
+    assert [row[2] for row in rows] == ["no", "yes"] * len(tables_page.COMPARISONS)
+    for row in rows[:2]:
+        assert row[1] == "ROUGE-L"
+        assert row[4].startswith("+2.00 (")
+        assert row[6] == "2 of 3"
+    assert rows[2][4] == "not yet"
+
+
+def test_development_set_chooses_among_rows_with_all_seeds() -> None:
+    def row(*scores: float, wanted: int = 2) -> Filled:
+        one = tables_page.Tables().rows("news", "outlet")[0]
+        return replace(one, results=[replace(one.results[0], best_score=score) for score in scores], wanted=wanted)
+
+    worse, better, unfinished = row(40.0, 42.0), row(41.0, 42.0), row(50.0)
+    assert tables_page.choose([worse, better, unfinished]) is better
+    assert tables_page.choose([unfinished]) is None
 
 
 def test_swaps_come_from_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
