@@ -69,7 +69,7 @@ def measure(run: Run, most: int) -> dict[str, Any]:
         stated = [Checker(*one).check(text) for one, text in pair(sources, names, texts)] if mode == "mark" else None
         seconds = time.process_time() - started
         stated = stated or [Checker(*one).check(text) for one, text in pair(sources, names, texts)]
-        scores = score_outputs(["rougeL", "facts"], outputs)
+        scores = score_outputs(["rougeL", "facts"], outputs, run)
         rouge[mode] = scores[0]
         row[mode] = {
             "scores": {one.score.name: [one.score.value, one.low, one.high] for one in measure_all(scores)},

@@ -93,7 +93,7 @@ def _scores(run: Run, precision: str) -> list[str]:
         outputs = read_outputs(path)
         if not outputs:
             continue
-        measured = measure_outputs(outputs, [run.config.training.metric], known_styles(run.config.corpus))
+        measured = measure_outputs(outputs, run, [run.config.training.metric], known_styles(run.config.corpus))
         lines += ["", f"{len(outputs):,} texts of the {split} set, with 95% bootstrap intervals over instances:", ""]
         lines += _table("score", "value", [_score_row(one) for one in measured.values()])
     if not lines:

@@ -264,7 +264,7 @@ def rescore(result: Result, trial: Trial, run_folder: Path, metrics: Sequence[st
 
 def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: str) -> dict[str, Any]:
     """The fields of a result that depend on metrics."""
-    scores: dict[str, Score] = dict(zip(metrics, score_outputs(metrics, outputs), strict=True))
+    scores: dict[str, Score] = dict(zip(metrics, score_outputs(metrics, outputs, run), strict=True))
     styles = known_styles(run.config.corpus)
     if styles is not None:
         scores["style"] = score_style(outputs, styles)
@@ -275,7 +275,7 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
         by_instance["texts"] = pack(compared.per_instance)
     if run.config.model.reads_exemplars:
         similarities = pack([100 * max(output.similarity, 0.0) for output in outputs])
-        copied = score_outputs([main], [replace(output, text=output.exemplar or "") for output in outputs])[0]
+        copied = score_outputs([main], [replace(output, text=output.exemplar or "") for output in outputs], run)[0]
         if isinstance(copied, MeanScore):
             by_instance["exemplars"] = pack(copied.per_instance)
     return {"scores": measures, "per_instance": by_instance, "similarities": similarities}

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
-from exadec.textmetrics.facts import FactFinder, licence_of
+from exadec.textmetrics.facts import FactFinder, Names, licence_of
 from exadec.textmetrics.licensing import Checker
 from exadec.textmetrics.manner import find_given
 from exadec.textmetrics.scores import MeanScore, RatioScore, mean_score, package_version, ratio_score
@@ -65,12 +65,14 @@ def support(texts: Sequence[str], sources: Sequence[str]) -> RatioScore:
     return ratio_score("Support", hits, cases, signature, value_of_none=100.0)
 
 
-def licensed(texts: Sequence[str], sources: Sequence[str]) -> MeanScore:
-    """A text that states no fact counts as licensed."""
+def licensed(texts: Sequence[str], sources: Sequence[str], names: Names | None = None) -> MeanScore:
+    """A text that states no fact counts as licensed. `names` are those of a corpus; by default, of the sources."""
     _check_sources(texts, sources)
-    names = _finder_for(tuple(sources)).names
-    values = [100.0 * Checker(source, names).accepts(text) for text, source in zip(texts, sources, strict=True)]
-    signature = f"facts|texts with all numbers+dates+names+quotations licensed|definition:{FACTS_VERSION}"
+    known = _finder_for(tuple(sources)).names if names is None else names
+    values = [100.0 * Checker(source, known).accepts(text) for text, source in zip(texts, sources, strict=True)]
+    origin = "sources" if names is None else "training"
+    signature = f"facts|texts with all numbers+dates+names+quotations licensed|names:{origin}"
+    signature += f"|definition:{FACTS_VERSION}"
     return mean_score("Facts", values, f"{signature}|v:{package_version()}")
 
 

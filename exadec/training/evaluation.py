@@ -28,10 +28,10 @@ from exadec.reading.lines import read_lines
 from exadec.search.facts import licensing_text
 from exadec.search.generate import generate_split
 from exadec.strict_yaml import Overrides, require_choice
-from exadec.textmetrics import Measured, Score, mean_score, measure_all
+from exadec.textmetrics import Measured, Score, licensed, mean_score, measure_all
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
-from exadec.training.checkpoint import OUTPUTS, open_corpus, open_run
+from exadec.training.checkpoint import OUTPUTS, Run, open_corpus, open_run
 
 _SAMPLE_SEED = 2019
 
@@ -52,6 +52,8 @@ class Output:
     """The table the source was made from, for metrics that use it."""
     alternatives: tuple[tuple[str, float], ...] = ()
     """The next best texts with their scores, if they were asked for; not stored."""
+    group: str | None = None
+    """The record's group; it licenses facts if the model was told it."""
 
 
 _SHAPE: dict[str, Any] = {
@@ -61,8 +63,9 @@ _SHAPE: dict[str, Any] = {
     "similarity": float,
     "score": float,
     "table": ([[str]], None),
+    "group": (str, None),
 }
-"""A line of outputs"""
+"""A line of outputs. Without a group, the last key is left out."""
 
 
 def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
@@ -117,6 +120,7 @@ def decode_split(
                 score=score,
                 table=record.table,
                 alternatives=tuple(others),
+                group=record.group,
             )
         )
     return outputs
@@ -135,8 +139,20 @@ def gather_references(outputs: Sequence[Output], corpus: Corpus, split: str) -> 
     return [replace(output, references=tuple(references[output.source])) for output in outputs]
 
 
-def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score]:
-    """`score_all` for outputs, with all that they hold."""
+def score_facts(outputs: Sequence[Output], run: Run) -> Score:
+    """How many outputs state only what their source licenses; judged as strict search judges the texts of this run."""
+    told = run.config.corpus.group_in_source
+    sources = [licensing_text(output.source, output.group, told) for output in outputs]
+    return licensed([output.text for output in outputs], sources, run.read_names())
+
+
+def score_outputs(names: Sequence[str], outputs: Sequence[Output], run: Run | None = None) -> list[Score]:
+    """`score_all` for outputs, with all that they hold. `facts` are those of the run, if there is one."""
+    if run is not None and "facts" in names:
+        others = [name for name in names if name != "facts"]
+        scores = dict(zip(others, score_outputs(others, outputs), strict=True))
+        scores["facts"] = score_facts(outputs, run)
+        return [scores[name] for name in names]
     tables = [output.table for output in outputs if output.table is not None]
     return score_all(
         names,
@@ -149,16 +165,16 @@ def score_outputs(names: Sequence[str], outputs: Sequence[Output]) -> list[Score
 
 
 def measure_outputs(
-    outputs: Sequence[Output], trained_for: Sequence[str], styles: KnownStyles | None
+    outputs: Sequence[Output], run: Run, trained_for: Sequence[str], styles: KnownStyles | None
 ) -> dict[str, Measured]:
-    """The scores that a report shows, with their intervals. `trained_for`: the `training.metric` of each run."""
+    """The scores that a report shows, with their intervals. `trained_for`: the `training.metric` of each run in it."""
     texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
     tables = [output.table for output in outputs if output.table is not None]
     names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
-    scores = score_all([*names, "facts"], texts, references, tables, sources=[output.source for output in outputs])
-    if styles is not None:
-        scores.insert(-1, score_style(outputs, styles))
+    scores = score_all(names, texts, references, tables)
+    scores += [score_style(outputs, styles)] if styles is not None else []
+    scores.append(score_facts(outputs, run))
     return {measured.score.name: measured for measured in measure_all(scores)}
 
 
@@ -238,6 +254,8 @@ def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
     with replacing(path) as draft, draft.open("w", encoding="utf-8") as file:
         for output in outputs:
             row = {name: value for name, value in asdict(output).items() if name in _SHAPE}
+            if output.group is None:
+                del row["group"]
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -249,6 +267,7 @@ def read_outputs(path: Path) -> list[Output]:
     outputs = []
     for number, line in read_lines(path):
         row = parse_json(line, f"{path}:{number}")
+        row = {"group": None, **row} if isinstance(row, dict) else row
         if not matches(row, _SHAPE) or row.keys() != _SHAPE.keys() or not _is_whole(row):
             again = f"run `exadec generate RUN --split {path.name.split('.')[0]}` again"
             raise InputError(f"{path}:{number}: not a line of outputs; {again}.")

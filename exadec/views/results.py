@@ -159,7 +159,7 @@ def compare_runs(folders: Sequence[Path | str], split: str = "test", corpus: Pat
     trained_for = [run.config.training.metric for run in runs]
     systems: list[System] = []
     for run, name, texts in zip(runs, display_names(runs), outputs, strict=True):
-        measures = measure_outputs(texts, trained_for, styles)
+        measures = measure_outputs(texts, run, trained_for, styles)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
         systems.append(System(name, run, texts, measures, difference))
@@ -179,7 +179,7 @@ def _score_copying(systems: Sequence[System], trained_for: Sequence[str], styles
             continue
         named = f"{COPIED} of {', '.join(member.name for member in members)}" if len(groups) > 1 else COPIED
         copies = [replace(output, text=output.exemplar or "") for output in members[0].outputs]
-        measures = measure_outputs(copies, trained_for, styles)
+        measures = measure_outputs(copies, members[0].run, trained_for, styles)
         rows.append(Copying(named, measures, compare(measures[MAIN].score, systems[0].measures[MAIN].score)))
     return rows
 

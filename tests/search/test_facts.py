@@ -1,6 +1,7 @@
 """Strict search states only what the source licenses: random models, trained models, both segmentations."""
 
 import itertools
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -23,11 +24,22 @@ from exadec.search.beam import Known, beam_search
 from exadec.search.facts import Licensed, licensing_text, names_of
 from exadec.search.generate import search_batch
 from exadec.search.rules import Rule, Spelling
+from exadec.textmetrics import licensed
 from exadec.textmetrics.facts import Names
 from exadec.textmetrics.licensing import Checker
 from exadec.training.checkpoint import NAMES, Run, open_corpus, open_run
-from exadec.training.evaluation import check_facts, decode_split, evaluate
+from exadec.training.evaluation import (
+    Output,
+    check_facts,
+    decode_split,
+    evaluate,
+    read_outputs,
+    score_facts,
+    score_outputs,
+    write_outputs,
+)
 from exadec.training.trainer import train
+from exadec.views.results import compare_runs
 from support.letters import FORBIDDEN
 from support.random_models import Prefix, start
 from support.small_models import build_small_model, random_batch, random_instances
@@ -208,6 +220,32 @@ def test_outputs_of_a_split_are_marked(run: Run) -> None:
         [(output.text, output.source) for output in outputs]
     )
     assert check_facts(run.folder, outputs, "test", ["search.facts=off"]) == [None] * len(outputs)
+
+
+def test_texts_of_strict_search_score_100(run: Run) -> None:
+    evaluate(run.folder)
+    [system] = compare_runs([run.folder]).systems
+    assert system.measures["Facts"].score.value == 100
+    assert score_outputs(["facts"], system.outputs, run)[0].value == 100
+
+
+def test_a_run_is_scored_by_its_own_names_and_by_what_licensed_its_texts(run: Run, tmp_path: Path) -> None:
+    """Not by the names of the test sources: strict search does not know them."""
+    outputs = [
+        Output("0", "The mayor met Zork there.", None, 0.0, ("r",), "mayor met Zork there", 0.0),
+        Output("1", "The mayor left.", None, 0.0, ("r",), "Zork mayor left", 0.0),  # no name of the training sources
+        Output("2", "The mayor left.", None, 0.0, ("r",), "mayor left from Desk 1", 0.0, group="Desk 1"),
+    ]
+    assert licensed([one.text for one in outputs], [one.source for one in outputs]).value < 34
+    assert score_facts(outputs, run).value == 100
+    assert "names:training" in score_facts(outputs, run).signature
+    unlicensed = Output("3", "The mayor left.", None, 0.0, ("r",), "Porto mayor left", 0.0)  # a name of theirs
+    other_group = replace(outputs[2], group="Desk 2")
+    assert score_facts([*outputs, unlicensed, other_group], run).value == 60
+    path = tmp_path / "test.outputs.jsonl"
+    write_outputs(path, outputs)
+    assert read_outputs(path) == outputs
+    assert [json.loads(line).get("group") for line in path.read_text().splitlines()] == [None, None, "Desk 1"]
 
 
 def test_names_come_with_a_run_and_its_bundle(run: Run, tmp_path: Path) -> None:

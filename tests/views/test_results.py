@@ -10,6 +10,7 @@ import pytest
 from exadec.corpus.wire import STYLES, style_of
 from exadec.errors import InputError
 from exadec.textmetrics import bleu, compare, confidence_interval, leak, licensed, manner, rouge, support
+from exadec.training.checkpoint import open_run
 from exadec.training.evaluation import read_outputs, score_style, write_outputs
 from exadec.views.plots import looks_of
 from exadec.views.results import Results, compare_runs, render_markdown, render_table
@@ -26,7 +27,7 @@ def test_numbers_are_those_of_textmetrics(runs: list[Path], results: Results) ->
     adaptive, plain = (read_outputs(run / "test.outputs.jsonl") for run in runs)
     texts, references = [o.text for o in adaptive], [o.references for o in adaptive]
     direct = [*rouge(texts, references).values(), bleu(texts, references), score_style(adaptive, WIRE)]
-    direct.append(licensed(texts, [o.source for o in adaptive]))
+    direct.append(licensed(texts, [o.source for o in adaptive], open_run(runs[0]).read_names()))
     measures = results.systems[1].measures
     assert list(measures) == ["ROUGE-1", "ROUGE-2", "ROUGE-L", "BLEU", "style", "Facts"]
     for score in direct:
