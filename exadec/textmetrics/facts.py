@@ -177,7 +177,7 @@ def find_places(words: Sequence[Word], telling: bool, names: Names, short_dates:
     With `short_dates`, a capital makes a date of short forms that are other words, too: `Sun` is a weekday then.
     """
     found: list[Place] = []
-    numbers = dict(_read_numbers(words))
+    numbers = dict(read_numbers(words))
     taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
     for place, word in enumerate(words):
         date = DATES.get(word.lower)
@@ -199,7 +199,7 @@ class Licence:
     def __init__(self, source: str):
         words = read_words(source)
         self.facts = {as_name(word.lower) for word in words}
-        self.facts |= {fact for _, (_, fact) in _read_numbers(words)}
+        self.facts |= {fact for _, (_, fact) in read_numbers(words)}
         self.facts |= {DATES[word.lower] for word in words if word.lower in DATES}
         self.facts |= {Fact("number", _ORDINALS[word.lower]) for word in words if word.lower in _ORDINALS}
         self.facts |= {as_name(letters) for letters in _initials(words)}
@@ -253,7 +253,7 @@ def _initials(words: Sequence[Word]) -> Iterator[str]:
             yield from (run[begin:end] for end in range(begin + 2, min(begin + 5, len(run)) + 1))
 
 
-def _read_numbers(words: Sequence[Word]) -> Iterator[tuple[int, tuple[int, Fact]]]:
+def read_numbers(words: Sequence[Word]) -> Iterator[tuple[int, tuple[int, Fact]]]:
     """(begin, (end, number)) of each run of words that is one number: `12`, `twenty one`, `2.5 million`."""
     place = 0
     while place < len(words):

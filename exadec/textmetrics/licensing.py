@@ -3,13 +3,15 @@
 In: a source, and a text, finished or not. Out: the text's facts with their places, or whether it may go on like this.
 
 `search.facts` and the score `facts` are about these facts. Beyond those of `support`, words of quotations are facts,
-and so are short dates with a capital that are other words, too (`Sun`). A source with U.K. licenses United Kingdom.
+and so are short dates with a capital that are other words, too (`Sun`). A source with U.K. licenses United Kingdom, and
+one with a dozen 12 (`forms.py`). A number with a currency sign is licensed by the same currency only (`money.py`).
 """
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import chain
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from exadec.textmetrics.facts import (
@@ -26,17 +28,26 @@ from exadec.textmetrics.facts import (
     as_name,
     find_places,
     number_key,
+    read_numbers,
     read_words,
     split_word,
 )
-from exadec.textmetrics.tokens import NUMBER_WORDS, is_function_word, is_word, letter_case, remember, split_text
+from exadec.textmetrics.forms import glued_units, spelt_out
+from exadec.textmetrics.money import SIGNS, as_money, find_money, find_signs
+from exadec.textmetrics.tokens import (
+    FUNCTION_WORDS,
+    NUMBER_WORDS,
+    is_function_word,
+    is_word,
+    letter_case,
+    remember,
+    split_text,
+)
 
 _MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
 """What may open a quotation"""
-_DOUBLE_MARKS = '"“”„‟«»＂'  # noqa: RUF001
-_ENDS = f"{_DOUBLE_MARKS},.!?;:"
-_UNKNOWN, _NUMBER, _OUTSIDE, _ANYWHERE = range(4)
-"""How safe a word is: not known; a number or date, safe if it is licensed; outside quotations; anywhere"""
+_UNKNOWN, _NUMBER, _SAFE = range(3)
+"""How safe a word is: not known; a number or date, safe if it is licensed; safe outside quotations"""
 _FACTORS = {Decimal(one) * other for one in (1, *SCALES.values()) for other in (1, *SCALES.values())}
 """What the words after a number can multiply it by"""
 _LONGEST_INITIALS = 5
@@ -60,20 +71,23 @@ class Checker:
 
     def __init__(self, source: str, names: Names):
         self._names = names
-        self._facts = Licence(source).facts
-        words = read_words(source)
-        self._words = {word.lower for word in words}
+        words, units = read_words(source), glued_units(read_words(source))
+        numbers = [Place(fact, begin, end) for begin, (end, fact) in read_numbers(words)] + [*spelt_out(words)]
+        self._facts = Licence(source).facts | {place.fact for place in numbers} | {*map(as_name, units)}
+        self._facts.update(find_money(source, words, numbers))
+        self._words = {word.lower for word in words} | units
+        self._said = f" {' '.join(word.lower for word in words)} "
         self._initials = {word.lower for word in words if _is_initials(word)}
         self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
         self._beginnings: dict[str, bool] = {}
-        self._safety: dict[str, tuple[int, int]] = {}
+        self._safety: dict[str, int] = {}
         self._stretches: dict[tuple[str, bool], bool] = {}
 
     def check(self, text: str) -> list[Stated]:
         """All facts of a finished text, in order."""
         words, spans = read_words(text), _locate_words(text)
         stated = []
-        for place in self._places(text, words, telling=letter_case(text) == "sentence"):
+        for place in self._finished_places(text, words):
             begin, end = spans[place.begin][0], spans[place.end - 1][1]
             stated.append(Stated(text[begin:end], begin, end, place.fact.kind, self._licenses(place, words)))
         return stated
@@ -81,8 +95,7 @@ class Checker:
     def accepts(self, text: str) -> bool:
         """Whether the source licenses all facts of a finished text."""
         words = read_words(text)
-        places = self._places(text, words, telling=letter_case(text) == "sentence")
-        return all(self._licenses(place, words) for place in places)
+        return all(self._licenses(place, words) for place in self._finished_places(text, words))
 
     def accepts_beginning(self, text: str) -> bool:
         """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
@@ -94,6 +107,8 @@ class Checker:
     def _may_go_on(self, text: str) -> bool:
         words = read_words(text)
         places = self._places(text, words, telling=_is_settled(text))
+        if text[-1:] in SIGNS and not any(key.startswith(text[-1]) for key in self._numbers):
+            return False  # no number could follow
         return all(self._licenses(place, words) or self._may_grow(place, words) for place in places)
 
     def accepts_letters(self, text: str) -> bool:
@@ -101,35 +116,53 @@ class Checker:
 
         It cannot if it is a fact by itself and nothing in the source begins like it.
         """
-        if self._look_at(text.rsplit(" ", 1)[-1])[0] > _NUMBER:
+        if self._look_at(text.rsplit(" ", 1)[-1]) == _SAFE:
             return True
+        if text[-1:] in SIGNS:
+            return self._may_go_on(text)
         words = read_words(text)
         for place in self._places(text, words, telling=_is_settled(text)):
             if place.end == len(words) and not (self._licenses(place, words) or self._may_grow(place, words)):
-                letters = words[-1].lower
-                digits = letters.replace(",", "").replace(".", "")
-                begins = any(word.startswith(letters) for word in self._words)
-                # 0.5 million is 500000.
-                counts = digits.isdigit() and (digits[0] == "0" or any(key.startswith(digits) for key in self._numbers))
+                letters, sign = words[-1].lower, _sign_of(place.fact)
+                # Letters may become an ending: `12t` for 12th.
+                digits = letters.replace(",", "").replace(".", "").rstrip(ascii_lowercase)
+                # Function words are free in a quotation, and 0.5 million is 500000.
+                free = FUNCTION_WORDS if place.fact.kind == "quotation" else frozenset[str]()
+                begins = not sign and any(word.startswith(letters) for word in (*self._words, *free))
+                counts = digits.isdigit() and (
+                    digits[0] == "0" or any(key.startswith(sign + digits) for key in self._numbers)
+                )
                 if not begins and not counts:
                     return False
         return True
 
-    def _places(self, text: str, words: Sequence[Word], telling: bool) -> list[Place]:
+    def _finished_places(self, text: str, words: Sequence[Word]) -> list[Place]:
+        return self._places(text, words, telling=letter_case(text) == "sentence", finished=True)
+
+    def _places(self, text: str, words: Sequence[Word], telling: bool, finished: bool = False) -> list[Place]:
         """The facts of a text, quotations included."""
         found = find_places(words, telling, self._names, short_dates=True)
+        if not SIGNS.isdisjoint(text):
+            signs = find_signs(text)
+            found = [as_money(place, signs) for place in found]
         if _MARKS.isdisjoint(text):
             return found
         taken = {number for place in found for number in range(place.begin, place.end)}
-        quoted = [number for number in _quoted_words(text) if number not in taken]
-        content = [number for number in quoted if not is_function_word(words[number].lower)]
-        quotations = [Place(_as_quotation(words[number].lower), number, number + 1) for number in content]
+        quotations: list[Place] = []
+        for quoted, closed in _quotations(text):
+            content = [number for number in quoted if not is_function_word(words[number].lower)]
+            quotations += [Place(_as_quotation(words[one].lower), one, one + 1) for one in content if one not in taken]
+            if quoted and not content and taken.isdisjoint(quoted) and (closed or finished):
+                phrase = " ".join(words[number].lower for number in quoted)
+                quotations.append(Place(Fact("quotation", phrase), quoted[0], quoted[-1] + 1))
         return sorted([*found, *quotations], key=lambda place: place.begin)
 
     def _licenses(self, place: Place, words: Sequence[Word]) -> bool:
         fact = place.fact
         if fact in self._facts:
             return True
+        if fact.kind == "quotation" and is_function_word(words[place.begin].lower):
+            return f" {fact.key} " in self._said  # single function words are everywhere
         word = as_name(words[place.begin].lower)
         if fact.kind in ("weekday", "month", "quotation") and word in self._facts:
             return True  # the word itself is in the source
@@ -143,41 +176,42 @@ class Checker:
             )
         if place.fact.kind != "number" or place.end < len(words):
             return False
+        sign = _sign_of(place.fact)
         try:
-            value = Decimal(place.fact.key)
+            value = Decimal(place.fact.key.removeprefix(sign))
         except InvalidOperation:  # digits with no one value, such as `10:30`
             return False
         tens = place.end == place.begin + 1 and words[place.begin].lower in NUMBER_WORDS and 20 <= value < 100
         values = [value + unit for unit in range(10)] if tens else [value]
-        return any(number_key(one * factor) in self._numbers for one in values for factor in _FACTORS)
+        return any(sign + number_key(one * factor) in self._numbers for one in values for factor in _FACTORS)
 
     def _is_plain(self, text: str) -> bool:
         """Whether a look at the words one by one shows that a text that goes on states nothing unlicensed.
 
         Most texts are so. Of others nothing is said: then the text has to be read as a whole.
         """
-        inside, dates_and_numbers = False, ""
+        dates_and_numbers = ""
         for word in text.split(" "):
-            safety, marks = self._safety.get(word) or self._look_at(word)
+            safety = self._look_at(word)
             if safety == _NUMBER:
                 dates_and_numbers += f" {word}"
-            else:
-                if safety == _UNKNOWN or (safety == _OUTSIDE and (inside or marks)):
-                    return False
-                if dates_and_numbers and not self._licenses_all(dates_and_numbers, at_the_end=False):
-                    return False
-                dates_and_numbers = ""
-            inside ^= marks % 2 == 1
+                continue
+            if safety == _UNKNOWN:
+                return False
+            if dates_and_numbers and not self._licenses_all(dates_and_numbers, at_the_end=False):
+                return False
+            dates_and_numbers = ""
         return not dates_and_numbers or self._licenses_all(dates_and_numbers, at_the_end=True)
 
-    def _look_at(self, word: str) -> tuple[int, int]:
-        """How safe a word between spaces is, and how many double quotation marks it has."""
-        marks = sum(map(word.count, _DOUBLE_MARKS))
-        is_simple = _MARKS.isdisjoint(word) or (marks == sum(map(word.count, _MARKS)) and word.strip(_ENDS).isalpha())
-        parts = read_words(word) if is_simple else ()
-        safety = min(map(self._look_at_part, parts), default=_ANYWHERE) if is_simple else _UNKNOWN
-        self._safety[word] = safety, marks
-        return safety, marks
+    def _look_at(self, word: str) -> int:
+        """How safe a word between spaces is. Quotation marks and currency signs say something about others, too."""
+        known = self._safety.get(word)
+        if known is None:
+            known = _UNKNOWN
+            if _MARKS.isdisjoint(word) and SIGNS.isdisjoint(word):
+                known = min(map(self._look_at_part, read_words(word)), default=_SAFE)
+            self._safety[word] = known
+        return known
 
     def _look_at_part(self, word: Word) -> int:
         if word.lower in DATES or word.lower in NUMBER_WORDS or word.lower in SCALES or word.written.isdigit():
@@ -186,10 +220,10 @@ class Checker:
             return _UNKNOWN
         if is_function_word(word.lower):
             is_name = word.written == word.written.upper() and word.lower in NAMES_IN_CAPITALS
-            return _UNKNOWN if is_name else _ANYWHERE
+            return _UNKNOWN if is_name else _SAFE
         if as_name(word.lower) in self._facts:
-            return _ANYWHERE
-        return _OUTSIDE if word.written == word.lower and word.lower not in self._names.names else _UNKNOWN
+            return _SAFE
+        return _SAFE if word.written == word.lower and word.lower not in self._names.names else _UNKNOWN
 
     def _licenses_all(self, stretch: str, at_the_end: bool) -> bool:
         """Whether numbers and dates in a row, with neither to the left nor to the right, are all licensed."""
@@ -201,6 +235,11 @@ class Checker:
             known = all(self._licenses(one, words) or (at_the_end and self._may_grow(one, words)) for one in places)
             self._stretches[key] = known
         return known
+
+
+def _sign_of(fact: Fact) -> str:
+    """The currency sign of a sum of money; empty for other facts."""
+    return fact.key[0] if fact.kind == "number" and fact.key[0] in SIGNS else ""
 
 
 def _as_quotation(word: str) -> Fact:
@@ -258,18 +297,18 @@ def _belongs(word: Word) -> bool:
 
 
 @remember(1 << 12)
-def _quoted_words(text: str) -> tuple[int, ...]:
-    """Which of `read_words` stand in a quotation. One that is not closed reaches to the end."""
-    found: list[int] = []
-    inside, place = False, 0
+def _quotations(text: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
+    """Which of `read_words` stand in each quotation, and whether it is closed. An open one reaches to the end."""
+    found: list[tuple[tuple[int, ...], bool]] = []
+    inside, place, begin = False, 0, 0
     for token in split_text(text):
         if is_word(token):
-            parts = len(split_word(token)[0])
-            found += range(place, place + parts) if inside else ()
-            place += parts
+            place += len(split_word(token)[0])
         elif token in _MARKS:
-            inside = not inside
-    return tuple(found)
+            if inside:
+                found.append((tuple(range(begin, place)), True))
+            inside, begin = not inside, place
+    return (*found, (tuple(range(begin, place)), False)) if inside else tuple(found)
 
 
 def _locate_words(text: str) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ from exadec.textmetrics.tokens import is_function_word, is_word, remember, split
 
 LEAK_VERSION = 1
 SUPPORT_VERSION = 1
-FACTS_VERSION = 1
+FACTS_VERSION = 2
 CONTENT_VERSION = 1
 """Of the definitions. Values of different versions must not be compared."""
 

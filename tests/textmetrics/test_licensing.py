@@ -69,6 +69,26 @@ def test_a_word_that_is_also_a_short_date_is_licensed_by_itself() -> None:
     assert unlicensed("Sun shines, they say", "It was shining on Monday.") == ["Sun"]
 
 
+@pytest.mark.parametrize("marks", ['"{}"', "“{}”", "'{}'", "`` {} ''"])
+def test_a_quotation_of_function_words_alone_must_be_in_the_source_as_it_is(marks: str) -> None:
+    source = "She said no to them, and wants to be there."
+    for words in ("no", "To be", "no to them"):
+        assert unlicensed(f"She says {marks.format(words)} again", source) == []
+    for words in ("be to", "not", "not to be", "no, them"):
+        stated = Checker(source, NAMES).check(f"She says {marks.format(words)} again")
+        assert [(fact.words, fact.kind, fact.licensed) for fact in stated] == [(words, "quotation", False)]
+
+
+def test_a_quotation_of_function_words_may_go_on() -> None:
+    checker = Checker("She wants to be left alone.", NAMES)
+    for beginning in ('she: "not', 'she: "to be', 'she: "not to be left', 'she: "w'):
+        assert checker.accepts_beginning(beginning) or beginning.endswith("w")
+        assert checker.accepts_letters(beginning)
+    assert not checker.accepts('she: "not')  # it is never closed
+    assert not checker.accepts_beginning('she: "not" ,')
+    assert not checker.accepts_letters('she: "z')
+
+
 def test_places_are_those_of_the_text() -> None:
     text = "  Rossi's  twenty-one men said “cafe\u0301s” in the U.S. , on Thu ."
     stated = Checker(SOURCE, NAMES).check(text)
