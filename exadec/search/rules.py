@@ -7,8 +7,9 @@ Words are ids of the vocabulary or of a batch's `PieceTable`. `rule_for` makes t
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 
@@ -225,27 +226,35 @@ def choose_allowed(
 
 def _choose(rule: Rule, texts: list[list[int]], offers: Iterable[_Offer], beam: int) -> list[_Offer]:
     ended: list[_Offer] = []
-    live: list[_Offer] = []
-    ahead: dict[int, _Offer] = {}  # the best one for each state of progress
+    live: dict[int, list[_Offer]] = {}  # by progress
     seen = set()
     demands = any(map(rule.progress, texts)) or any(any(True for _ in rule.proposes(ids)) for ids in texts)
     for offer in offers:
         total, parent, word = offer
-        if total == -math.inf or (len(live) >= beam and not demands):
+        if total == -math.inf or (not demands and len(live.get(0, ())) >= beam):
             break
         if (parent, word) in seen or word == PAD or not rule.allows(texts[parent], word):
             continue
         seen.add((parent, word))
         if word == EOS:
-            ended += [offer] if len(ended) + len(live) < beam else []
-            continue
-        live.append(offer)
-        if demands:
-            ahead.setdefault(rule.progress([*texts[parent], word]), offer)
-    # Half of the beam is for those that are furthest with what the rule demands: one for each state of progress.
-    kept = [ahead[state] for state in sorted(ahead, reverse=True)[: (beam + 1) // 2]]
-    kept += [offer for offer in live if offer not in kept][: beam - len(kept)]
-    return ended + sorted(kept, reverse=True)
+            # Only those that are as far may be better: others have yet to pay for what is demanded.
+            better = len(ended) + len(live.get(rule.progress(texts[parent]), ()))
+            ended += [offer] if better < beam else []
+        else:
+            live.setdefault(rule.progress([*texts[parent], word]) if demands else 0, []).append(offer)
+    return ended + sorted(_deal(live, beam), reverse=True)
+
+
+def _deal(live: Mapping[int, Sequence[_Offer]], beam: int) -> list[_Offer]:
+    """The hypotheses to keep, of all states of progress in turn: the furthest, the least, then those in between.
+
+    In order of log p alone, those that have yet to write what is demanded would always come first, until they have
+    gone on for so long beyond the end of their text that they are worse than those that have written it.
+    """
+    furthest, *others = sorted(live, reverse=True) or [0]
+    order = [furthest, *others[-1:], *others[:-1]]
+    rounds = zip_longest(*(live.get(state, ()) for state in order))
+    return [offer for dealt in rounds for offer in dealt if offer is not None][:beam]
 
 
 def forbid(phrases: Iterable[str], spelling: Spelling) -> Forbidden:

@@ -78,6 +78,48 @@ def test_a_narrow_beam_keeps_every_rule(request_: Request, beam: int, spelling: 
             assert keeps(request_, spelling.text(best.ids))
 
 
+NEXT: dict[str, dict[str | int, float]] = {
+    "": {"a": 0.99},
+    "a": {"b": 0.99},
+    "b": {EOS: 0.5, "a": 0.49},
+    "c": {EOS: 0.6, "a": 0.2},
+}
+
+
+class Reluctant(RandomModel):
+    """Writes `a b`, likes to go on with `a b a b`, and hates `c`: after 20 words it has lost less than by one `c`."""
+
+    def distribution(self, prefix: list[int]) -> torch.Tensor:
+        last = PIECES[prefix[-1]] if len(prefix) > 2 else ""
+        p = torch.full((len(PIECES),), 1e-5)
+        for word, share in NEXT.get(last, {}).items():
+            p[word if isinstance(word, int) else PIECES.index(word)] = share
+        return p.log()
+
+
+@pytest.mark.parametrize("beam", [5, 8])
+@pytest.mark.parametrize("required", [("c",), ("b c",), ("c a",), ("a c", "b a")])
+def test_what_is_demanded_does_not_make_the_text_run_on(
+    beam: int, required: tuple[str, ...], spelling: Spelling
+) -> None:
+    """A text may end if it is good among those that have the phrase; those without it have yet to pay for it."""
+    model, config = Reluctant(len(PIECES), 0), SearchConfig(beam_size=beam, max_length=9, length_penalty=0.0)
+    request = Request("s", required=required)
+    best = next(
+        one for one in all_texts(model, replace(config, max_length=7)) if keeps(request, spelling.text(one.ids))
+    )
+    [[found]] = beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, rules=[rule_for(request, spelling)[0]])
+    assert found.score == pytest.approx(best.score, abs=0.02)  # `c` and `a b c` are all but equal
+
+
+def test_a_long_phrase_may_begin_anywhere(spelling: Spelling) -> None:
+    """More states of progress than hypotheses: those that have not begun must not get lost."""
+    model, config = Reluctant(len(PIECES), 0), SearchConfig(beam_size=2, max_length=12, length_penalty=0.0)
+    request = Request("s", required=("b c a b",), beginning="a b a b a")
+    [[found]] = beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, rules=[rule_for(request, spelling)[0]])
+    assert spelling.text(found.ids) == "a b a b a b c a b"
+
+
 def test_no_demand_changes_nothing() -> None:
     model, config = random_model(4), SearchConfig(beam_size=3, max_length=8)
     plain = beam_search(model.step, start(4), 4, config, FORBIDDEN, CPU, n_best=2)
