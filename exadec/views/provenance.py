@@ -10,32 +10,11 @@ from typing import Any
 
 import yaml
 
-from exadec.config import Config
+from exadec.corpus.naming import name_data_set
 from exadec.training.checkpoint import Run
 
-_ENDINGS = frozenset((".jsonl", ".tsv", ".csv", ".txt", ".gz", ".xz"))
-_ROLE = re.compile(r"(?<![^\W_])train(ing)?(?![^\W_])", re.IGNORECASE)
-"""`train` as a word of its own, as in `news-train.jsonl`: it says nothing about which data set this is."""
 _ABSOLUTE = re.compile(r"(?<![\w.~/-])(?:/[\w.+@~-]+)+/(?=[\w.+@~-])")
 """The folders of an absolute path, up to its last name"""
-
-
-def name_data_set(config: Config) -> str:
-    """A published data set has its format's name, files their own, or that of their folder if theirs is only `train`.
-
-    Where neither says anything, the name is that of the folder of the prepared corpus.
-    """
-    corpus = config.corpus
-    if corpus.format == "wire":
-        return "generated news wire"
-    if corpus.format != "records" or corpus.train is None:
-        return corpus.format
-    path = Path(corpus.train)
-    stem = path
-    while stem.suffix in _ENDINGS:
-        stem = stem.with_suffix("")
-    own = _ROLE.sub("", stem.name).strip("-_. ")
-    return own or path.parent.name or Path(config.folder).name or stem.name
 
 
 def name_data_sets(runs: Sequence[Run]) -> str:

@@ -13,6 +13,7 @@ from string import Template
 import numpy as np
 
 from exadec.api import Writer
+from exadec.corpus.naming import name_data_set
 from exadec.errors import InputError
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
@@ -33,7 +34,7 @@ from exadec.views.page import (
     score_table,
 )
 from exadec.views.plots import plot_coefficients, plot_learning_curves, plot_similarity
-from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
+from exadec.views.provenance import describe_days, hide_paths, name_data_sets, show_settings
 from exadec.views.results import (
     COPIED,
     MAIN,

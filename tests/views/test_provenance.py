@@ -3,30 +3,12 @@
 import dataclasses
 from pathlib import Path
 
-import pytest
-
-from exadec.config import Config, CorpusConfig
+from exadec.config import CorpusConfig
 from exadec.training.checkpoint import Run, open_run
-from exadec.views.provenance import describe_days, hide_paths, name_data_set, name_data_sets, show_settings
+from exadec.views.provenance import describe_days, hide_paths, name_data_sets, show_settings
 
 
-@pytest.mark.parametrize(
-    ("train", "folder", "name"),
-    [
-        ("data/debian/train.jsonl.xz", "work/other", "debian"),
-        ("/home/ada/news-train.csv", "work", "news"),
-        ("train_news.v2.jsonl.gz", "work", "news.v2"),
-        ("Training.tsv", "work/mine", "mine"),
-        ("/home/ada/trains.jsonl", "work", "trains"),
-        ("train.jsonl", ".", "train"),
-    ],
-)
-def test_files_are_named_by_what_says_most(train: str, folder: str, name: str) -> None:
-    assert name_data_set(Config(folder=folder, corpus=CorpusConfig(train=train))) == name
-
-
-def test_published_and_generated_data_have_their_own_names(runs: list[Path]) -> None:
-    assert name_data_set(Config(folder="x", corpus=CorpusConfig(format="e2e", source_folder="/data/x"))) == "e2e"
+def test_runs_of_the_wire_have_one_name(runs: list[Path]) -> None:
     assert name_data_sets([open_run(run) for run in runs]) == "generated news wire"
 
 
