@@ -77,7 +77,7 @@ class Writer:
     @cached_property
     def styles(self) -> Styles:
         """The house styles that were saved for this run: `writer.styles.save("brief", Mixture.of([...]))`."""
-        return Styles.beside(self.run.folder)
+        return self.run.styles
 
     def bank(self, report: Report = silent) -> np.ndarray:
         """(training targets, 1 or G, R) float16: λ of all training targets, as when they are given as exemplars.

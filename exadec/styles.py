@@ -5,7 +5,7 @@ In: a file in JSON. Out: `Mixture`s by name; the file is replaced as a whole whe
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,31 +57,24 @@ class Mixture:
 
 
 class Styles:
-    """The styles of a file, which need not be there yet."""
+    """The styles of a file, which need not be there yet, and those that came with a model."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, given: Mapping[str, Mixture] | None = None):
+        self.path, self._given = path, dict(given or {})
 
     @staticmethod
-    def beside(run: Path) -> "Styles":
-        """The styles of a run: a file beside its folder, or beside the file that holds it."""
-        return Styles(run.with_name(f"{run.name}.styles.json"))
+    def beside(run: Path, given: Mapping[str, Mixture] | None = None) -> "Styles":
+        """The styles of a run: a file beside its folder, or beside the file that holds it and perhaps some styles."""
+        return Styles(run.with_name(f"{run.name}.styles.json"), given)
 
     def all(self) -> dict[str, Mixture]:
-        """By name, in the order of names."""
+        """By name, in the order of names. A style that was saved here goes before a given one of its name."""
+        return dict(sorted((self._given | self._saved()).items()))
+
+    def _saved(self) -> dict[str, Mixture]:
         if not self.path.exists():
             return {}
-        where = str(self.path)
-        value = parse_json(read_bytes(self.path, follow=False).decode(errors="replace"), where)
-        if not matches(value, _SHAPE) or value["format"] != FORMAT:
-            raise InputError(f"{where}: this is not a file of styles; move it away, and save them again.")
-        try:
-            return {
-                name: Mixture(tuple((part["exemplar"], float(part["weight"])) for part in parts))
-                for name, parts in sorted(value["styles"].items())
-            }
-        except RequestError as error:
-            raise InputError(f"{where}: {error}") from None
+        return parse_styles(read_bytes(self.path, follow=False).decode(errors="replace"), str(self.path))
 
     def get(self, name: str) -> Mixture:
         styles = self.all()
@@ -98,18 +91,38 @@ class Styles:
                 "a letter or digit first."
             )
         with locked_for_writing(self.path):
-            self._write({**self.all(), name: mixture})
+            self._write({**self._saved(), name: mixture})
 
     def remove(self, name: str) -> None:
         with locked_for_writing(self.path):
             self.get(name)
-            self._write({other: mixture for other, mixture in self.all().items() if other != name})
+            saved = self._saved()
+            if name not in saved:
+                raise RequestError(f"the style {name!r} came with the model and cannot be removed; save another one.")
+            self._write({other: mixture for other, mixture in saved.items() if other != name})
 
     def _write(self, styles: dict[str, Mixture]) -> None:
-        parts = {
-            name: [{"exemplar": text, "weight": weight} for text, weight in styles[name].parts]
-            for name in sorted(styles)
-        }
-        content = {"format": FORMAT, "styles": parts}
         with replacing(self.path) as draft:
-            draft.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            draft.write_text(format_styles(styles), encoding="utf-8")
+
+
+def parse_styles(content: str, where: str) -> dict[str, Mixture]:
+    """The styles of a file; `where` is its name for messages."""
+    value = parse_json(content, where)
+    if not matches(value, _SHAPE) or value["format"] != FORMAT:
+        raise InputError(f"{where}: this is not a file of styles; move it away, and save them again.")
+    try:
+        return {
+            name: Mixture(tuple((part["exemplar"], float(part["weight"])) for part in parts))
+            for name, parts in sorted(value["styles"].items())
+        }
+    except RequestError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def format_styles(styles: Mapping[str, Mixture]) -> str:
+    """The content of a file with these styles."""
+    parts = {
+        name: [{"exemplar": text, "weight": weight} for text, weight in styles[name].parts] for name in sorted(styles)
+    }
+    return json.dumps({"format": FORMAT, "styles": parts}, indent=1, ensure_ascii=False) + "\n"

@@ -3,10 +3,12 @@
 In: a run and what is known of it. Out: Markdown.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
-from pathlib import Path
 
+from exadec.bundle.packed import INDEX, RECORDS, WEIGHTS
 from exadec.corpus.readers import known_styles
 from exadec.errors import InputError
 from exadec.textmetrics import Measured
@@ -16,17 +18,39 @@ from exadec.training.evaluation import measure_outputs, outputs_path, read_outpu
 _TRAINED = ("epochs", "batch_size", "learning_rate", "patience", "seed", "metric", "watch", "evaluation_size")
 
 
-def write_card(run: Run, precision: str, weights: int, records: int | None, today: date) -> str:
-    """`weights` are so many numbers; `records` is how many training targets come along, None for none."""
-    config = run.config
-    name = Path(config.folder).name
+@dataclass(frozen=True)
+class Contents:
+    """What is in the file."""
+
+    data_set: str
+    """What the model was trained on, by name"""
+    precision: str
+    weights: int
+    """How many numbers"""
+    records: int | None
+    """How many training targets come along; None for none"""
+    sizes: Mapping[str, int]
+    """Bytes of each member but this card and the manifest"""
+    styles: tuple[str, ...] = ()
+    """The names of house styles"""
+
+    def describe_sizes(self) -> str:
+        """Of what there is much of: `weights 1,249,688 bytes, exemplars and index 18,175,000, the rest 95,000`."""
+        largest = self.sizes.get(WEIGHTS, 0)
+        exemplars = sum(size for name, size in self.sizes.items() if name in RECORDS or name.startswith(f"{INDEX}/"))
+        among = f", exemplars and index {exemplars:,}" if self.records is not None else ""
+        return f"weights {largest:,} bytes{among}, the rest {sum(self.sizes.values()) - largest - exemplars:,}"
+
+
+def write_card(run: Run, contents: Contents, today: date) -> str:
+    """The card of a run that is packed with these contents."""
     lines = [
-        f"# {name}: {config.model.variant}",
+        f"# {contents.data_set}: {run.config.model.variant}",
         "",
         "A model that says what a source says in the manner of an exemplar. exadec made this file and opens it:",
         "`exadec generate FILE`, or `exadec.load(FILE)` in Python.",
         "",
-        *_table("what", "value", _facts(run, name, precision, weights, records, today)),
+        *_table("what", "value", _facts(run, contents, today)),
         "",
         "## Training",
         "",
@@ -34,11 +58,11 @@ def write_card(run: Run, precision: str, weights: int, records: int | None, toda
         "",
         "## Scores",
         "",
-        *_scores(run, precision),
+        *_scores(run, contents.precision),
         "",
         "## What it reads, and what it does not",
         "",
-        *(f"- {line}" for line in _limits(run, records)),
+        *(f"- {line}" for line in _limits(run, contents)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -48,23 +72,28 @@ def _table(first: str, second: str, rows: list[tuple[str, object]]) -> list[str]
     return [f"| {first} | {second} |", "|---|---|", *(f"| {left} | {right} |" for left, right in cells)]
 
 
-def _facts(
-    run: Run, name: str, precision: str, weights: int, records: int | None, today: date
-) -> list[tuple[str, object]]:
-    config = run.config
-    model, corpus = config.model, config.corpus
+def _size(run: Run, split: str) -> int | None:
+    """How many records a split has; None if the corpus is not there: a run is exported without it, too."""
     try:
-        trained_on = f"{open_corpus(run).size('train'):,} records"
-    except InputError:  # a run is exported without its corpus, too
-        trained_on = "not known: the corpus was not there"
+        return open_corpus(run).size(split)
+    except InputError:
+        return None
+
+
+def _facts(run: Run, contents: Contents, today: date) -> list[tuple[str, object]]:
+    config, records, size = run.config, contents.records, _size(run, "train")
+    model, corpus = config.model, config.corpus
+    trained_on = "not known: the corpus was not there" if size is None else f"{size:,} records"
     inside = "none" if records is None else f"{records:,} training targets, with an index of their sources"
     return [
-        ("data set", f"{name} (format {corpus.format})"),
+        ("data set", f"{contents.data_set} (format {corpus.format})"),
         ("trained on", trained_on),
         ("model", f"{model.variant}: {model.cell}, hidden {model.hidden}, embedding {model.embedding}"),
-        ("weights", f"{weights:,} numbers, {precision}"),
+        ("weights", f"{contents.weights:,} numbers, {contents.precision}"),
         ("vocabulary", f"{len(run.vocabulary):,} pieces ({corpus.segmentation})"),
         ("exemplars inside", inside),
+        ("house styles inside", ", ".join(contents.styles) or "none"),
+        ("size", contents.describe_sizes()),
         ("written", f"{today.isoformat()}, with exadec {version('exadec')}"),
         ("corpus", f"`{run.facts['corpus']}`"),
     ]
@@ -94,7 +123,9 @@ def _scores(run: Run, precision: str) -> list[str]:
         if not outputs:
             continue
         measured = measure_outputs(outputs, run, [run.config.training.metric], known_styles(run.config.corpus))
-        lines += ["", f"{len(outputs):,} texts of the {split} set, with 95% bootstrap intervals over instances:", ""]
+        size = _size(run, split)
+        count = f"{len(outputs):,} texts" if size is None else f"{len(outputs):,} of {size:,} texts"
+        lines += ["", f"{count} of the {split} set, with 95% bootstrap intervals over instances:", ""]
         lines += _table("score", "value", [_score_row(one) for one in measured.values()])
     if not lines:
         return ["None: the run had no decoded outputs when it was exported (`exadec generate RUN --split test`)."]
@@ -107,8 +138,8 @@ def _score_row(measured: Measured) -> tuple[str, object]:
     return score.name, f"{score.value:.2f} [{measured.low:.2f}, {measured.high:.2f}], `{score.signature}`"
 
 
-def _limits(run: Run, records: int | None) -> list[str]:
-    config = run.config
+def _limits(run: Run, contents: Contents) -> list[str]:
+    config, records = run.config, contents.records
     corpus, model = config.corpus, config.model
     lines = [f"A source is plain text (UTF-8). What is beyond {corpus.max_source} pieces is not read."]
     if not model.reads_exemplars:
@@ -132,4 +163,6 @@ def _limits(run: Run, records: int | None) -> list[str]:
             "Whoever has this file can read the training targets, and which words their sources have. "
             "Hand it on only if you may."
         )
+    if contents.styles:
+        lines.append("Whoever has this file can read the exemplars of its house styles.")
     return lines

@@ -26,16 +26,17 @@ from exadec.exemplars.retriever import Retriever
 from exadec.model.seq2seq import Seq2seq
 from exadec.reading.archive import LARGEST, MANIFEST, Archive
 from exadec.reading.arrays import require_within
-from exadec.reading.content import take
+from exadec.reading.content import LARGE, take
 from exadec.reading.folder import Folder
 from exadec.strict_yaml import Overrides
+from exadec.styles import Styles, parse_styles
 from exadec.training.checkpoint import Run, open_corpus, open_run, read_parts
 from exadec.training.weights import require_finite
 
 FORMAT = 1
 """Increased whenever the meaning of a bundle's files changes."""
 ENDING = ".exadec"
-WEIGHTS, CARD, INDEX = "weights.safetensors", "README.md", "index"
+WEIGHTS, CARD, INDEX, STYLES = "weights.safetensors", "README.md", "index", "styles.json"
 RECORDS = (
     "groups.json",
     "train.groups.npy",
@@ -97,6 +98,14 @@ class PackedRun(Run):
             tensors = {key: one.float() if one.dtype == torch.bfloat16 else one for key, one in tensors.items()}
             require_finite(tensors)
         return tensors
+
+    @property
+    def styles(self) -> Styles:
+        """Those inside, and those that were saved beside the file."""
+        if not self.archive.has(STYLES):
+            return Styles.beside(self.folder)
+        content = self.archive.read_text(STYLES, LARGE)
+        return Styles.beside(self.folder, parse_styles(content, str(self.archive.path / STYLES)))
 
     def corpus_places(self) -> list[Path]:
         """Nowhere: the file may have come from anywhere."""

@@ -20,9 +20,10 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 import torch
 import yaml
 
-from exadec.bundle.card import write_card
-from exadec.bundle.packed import CARD, ENDING, FORMAT, INDEX, RECORDS, WEIGHTS
+from exadec.bundle.card import Contents, write_card
+from exadec.bundle.packed import CARD, ENDING, FORMAT, INDEX, RECORDS, STYLES, WEIGHTS
 from exadec.config import Config
+from exadec.corpus.naming import name_data_set
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.segment import BpeSegmenter
 from exadec.corpus.stage import AGAIN
@@ -32,6 +33,7 @@ from exadec.files import replacing
 from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
 from exadec.reading.folder import Folder
 from exadec.strict_yaml import require_choice
+from exadec.styles import format_styles
 from exadec.training.checkpoint import CONFIG, FACTS, NAMES, VOCABULARY, Run, open_run
 from exadec.training.weights import write_tensors
 
@@ -91,10 +93,16 @@ def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool) -> No
                 bundle.copy(run.files, name)
         with bundle.member(WEIGHTS) as member:
             write_tensors(member, {name: _in(precision, one) for name, one in tensors.items()}, {})
+        styles = run.styles.all()
+        if styles:
+            bundle.add_text(STYLES, format_styles(styles))
         if with_exemplars:
             records = _add_exemplars(bundle, run)
         weights = sum(tensor.numel() for tensor in tensors.values())
-        bundle.add_text(CARD, write_card(run, precision, weights, records, datetime.now(UTC).date()))
+        sizes = {name: facts["bytes"] for name, facts in bundle.files.items()}
+        data_set = name_data_set(without_paths(run.config))  # no folder of whoever trained it
+        contents = Contents(data_set, precision, weights, records, sizes, tuple(styles))
+        bundle.add_text(CARD, write_card(run, contents, datetime.now(UTC).date()))
         facts = {"format": FORMAT, "exadec": version("exadec"), "precision": precision, "records": records}
         bundle.add_text(MANIFEST, json.dumps({**facts, "files": bundle.files}, indent=1) + "\n")
 

@@ -71,7 +71,7 @@ def _styles(run: Path) -> Styles:
     """Without loading the model."""
     from exadec.bundle.packed import open_folder_or_bundle
 
-    return Styles.beside(open_folder_or_bundle(run).folder)
+    return open_folder_or_bundle(run).styles
 
 
 def _read(path: Path) -> list[str]:

@@ -33,6 +33,7 @@ from exadec.reading.folder import Folder, refuse_links
 from exadec.search.facts import names_of
 from exadec.settings import check_names
 from exadec.strict_yaml import LONGEST, Overrides, list_overrides, require_choice
+from exadec.styles import Styles
 from exadec.textmetrics.facts import Names
 from exadec.training.events import CURVES, Evaluated, Line, parse_lines
 from exadec.training.weights import hash_tensors, require_finite, restore_model, write_tensors
@@ -79,6 +80,11 @@ class Run:
     @property
     def files(self) -> Folder:
         return Folder(self.folder, _REMEDY)
+
+    @property
+    def styles(self) -> Styles:
+        """The house styles that were saved for this run."""
+        return Styles.beside(self.folder)
 
     @property
     def created_on(self) -> date | None:

@@ -3,26 +3,32 @@
 import re
 import shutil
 import zipfile
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from exadec.bundle.card import write_card
+from exadec.bundle.card import Contents, write_card
 from exadec.textmetrics import confidence_interval
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import outputs_path, read_outputs, score_outputs
 
+PLAIN = Contents("news", "float32", 1, None, {"weights.safetensors": 1000, "config.yaml": 70})
+SIZES = {**PLAIN.sizes, "groups.json": 300, "index/manifest.json": 2000}
+
 
 def test_card_has_the_facts_of_the_run(run: Run) -> None:
-    card = write_card(run, "float32", 12345, 60, date(2031, 5, 17))
+    card = write_card(run, Contents("news", "float32", 12345, 60, SIZES, ("brief", "long")), date(2031, 5, 17))
     for text in (
-        "# work: adadec",
-        "| data set | work (format records) |",
+        "# news: adadec",
+        "| data set | news (format records) |",
         "| trained on | 60 records |",
         "| model | adadec: lstm, hidden 8, embedding 8 |",
         "| weights | 12,345 numbers, float32 |",
         "| exemplars inside | 60 training targets, with an index of their sources |",
+        "| house styles inside | brief, long |",
+        "| size | weights 1,000 bytes, exemplars and index 2,300, the rest 70 |",
         "| written | 2031-05-17, with exadec ",
         "| training.seed | 1 |",
         "best rougeL on the development set",
@@ -30,27 +36,32 @@ def test_card_has_the_facts_of_the_run(run: Run) -> None:
         "Without an exemplar it retrieves one",
         "It can be told one of these groups: g0, g1, g2.",
         "can read the training targets",
+        "can read the exemplars of its house styles",
     ):
         assert text in card
 
 
 def test_scores_have_intervals_and_signatures(run: Run) -> None:
-    card = write_card(run, "float32", 1, None, date(2031, 5, 17))
+    card = write_card(run, PLAIN, date(2031, 5, 17))
     (score,) = score_outputs(["rougeL"], read_outputs(outputs_path(run.folder, "test")))
     low, high = confidence_interval(score)
     signature = score.signature.replace("|", "\\|")
     assert f"| ROUGE-L | {score.value:.2f} [{low:.2f}, {high:.2f}], `{signature}` |" in card
-    assert "60 texts of the test set, with 95% bootstrap intervals over instances:" in card
+    assert "60 of 60 texts of the test set, with 95% bootstrap intervals over instances:" in card
     assert "It needs an exemplar: no training targets are inside" in card
     assert "of float32 weights" not in card
-    assert "They are of float32 weights; this file has bfloat16." in write_card(run, "bfloat16", 1, None, date.today())
+    assert "| house styles inside | none |" in card
+    assert "| size | weights 1,000 bytes, the rest 70 |" in card
+    rounded = write_card(run, replace(PLAIN, precision="bfloat16"), date.today())
+    assert "They are of float32 weights; this file has bfloat16." in rounded
 
 
 def test_a_run_without_outputs_has_no_scores(run: Run, tmp_path: Path) -> None:
     copied = shutil.copytree(run.folder, tmp_path / "run", ignore=shutil.ignore_patterns("*.outputs.jsonl", "metrics*"))
-    card = write_card(open_run(copied), "float32", 1, None, date(2031, 5, 17))
+    card = write_card(open_run(copied), PLAIN, date(2031, 5, 17))
     assert "None: the run had no decoded outputs" in card
     assert "best rougeL" not in card
+    assert "| trained on | not known: the corpus was not there |" in card
 
 
 @pytest.mark.parametrize("name", ["README.md"])

@@ -18,6 +18,7 @@ from exadec.config import VARIANTS
 from exadec.errors import InputError, RequestError
 from exadec.reading.archive import ALIGNMENT
 from exadec.request import Request
+from exadec.styles import Mixture
 from exadec.training.checkpoint import Run, open_corpus, open_run
 from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
@@ -109,6 +110,28 @@ def test_bfloat16_rounds_the_weights_and_halves_them(run: Run, bundle: Path, tmp
     saved = 2 * sum(tensor.numel() for tensor in exact.values() if tensor.is_floating_point())
     assert abs(sizes[0] - sizes[1] - saved) < 100  # the headers differ, too
     assert load(out).retrieve(SOURCES) == load(bundle).retrieve(SOURCES)
+
+
+def test_house_styles_come_along(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "work" / "run"
+    shutil.copytree(run.folder, folder)
+    path = tmp_path / "elsewhere" / "run.exadec"
+    brief, long = Mixture.of(["up n9 k2", "up n1"]), Mixture.of(["down k2 n9 k1"])
+    own = Writer(open_run(folder))
+    own.save_style("brief", brief)
+    own.save_style("long", long)
+    packed = load(export(folder, path))
+    assert packed.styles.all() == {"brief": brief, "long": long}
+    requests = [Request("house3 n4 k5", style=style) for style in ("brief", "long")]
+    assert [one.text for one in packed.answer(requests)] == [one.text for one in own.answer(requests)]
+    with pytest.raises(RequestError, match="came with the model and cannot be removed"):
+        packed.styles.remove("brief")
+    packed.styles.save("brief", long)  # beside the file, and it goes before the one inside
+    assert load(path).styles.get("brief") == long
+    packed.styles.remove("brief")
+    assert load(path).styles.get("brief") == brief
+    with pytest.raises(RequestError, match="there is no style 'curt'; there are brief, long"):
+        packed.styles.remove("curt")
 
 
 def test_any_program_can_look_inside(bundle: Path, run: Run) -> None:
