@@ -16,7 +16,7 @@ import torch
 
 from exadec.bank import ROWS, mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
-from exadec.config import LARGEST_SEED, Config, SearchConfig
+from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_guidance
 from exadec.corpus.prepare import Report, silent
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
@@ -253,6 +253,7 @@ class Writer:
         search = search or self.run.config.search
         if guidance is not None:
             search = replace(search, guidance=guidance)
+        refuse_guidance(search.guidance, self.run.config.model)
         results: dict[int, Generation | RequestError] = {}
         if search.temperature > 0:
             told = "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."

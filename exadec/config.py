@@ -252,6 +252,11 @@ class ModelConfig:
         return self.adaptive or self.attend_exemplar
 
     @property
+    def guidable(self) -> bool:
+        """Whether training showed it `<none>`: guidance compares what it writes with an exemplar and without one."""
+        return self.reads_exemplars and self.exemplar_skipping > 0
+
+    @property
     def exemplars_in_training(self) -> int:
         """How many of an instance's exemplars a training step reads."""
         drawn = self.exemplars_drawn
@@ -356,7 +361,7 @@ class SearchConfig:
     scores at least what the best live one scores now. With n-best lists, the n-th best finished one must."""
     guidance: float = 0.0
     """How strictly to follow the exemplar: the weight of what it changes in log p of each next word. 0 leaves the model
-    as it is. Only for models that read exemplars, and meaningful only if some training instances had none."""
+    as it is. Only for models that read exemplars and were trained with `model.exemplar_skipping`."""
     temperature: float = 0.0
     """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
     top_p: float = 1.0
@@ -381,6 +386,16 @@ class SearchConfig:
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
 
 
+def refuse_guidance(strength: float, model: ModelConfig) -> None:
+    """Refuse to guide a model that does not know what it would write without an exemplar."""
+    if strength > 0 and not model.guidable:
+        why, remedy = f"this model ({model.variant}) does not read exemplars", "use a model that does"
+        if model.reads_exemplars:
+            why = f"this model ({model.variant}) was not trained to write without an exemplar"
+            remedy = "train one with model.exemplar_skipping=0.1, as the preset `exadec` does"
+        raise ConfigError(f"`search.guidance` is {strength:g}, but {why}: set it to 0, or {remedy}.")
+
+
 @dataclass(frozen=True)
 class Config:
     """One experiment. `Config.load` reads it from YAML."""
@@ -403,6 +418,7 @@ class Config:
                 f"`model.exemplars_read` is {read}, but `exemplars.neighbours` keeps only {kept} for each instance: "
                 f"set exemplars.neighbours={read}."
             )
+        refuse_guidance(self.search.guidance, self.model)
 
     @staticmethod
     def load(path: Path | str, overrides: Overrides = (), variant: str | None = None) -> "Config":

@@ -4,10 +4,11 @@ import ast
 import json
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
-from support.toys import config_for, toy_records, variant_config, write_splits
+from support.toys import config_for, make_guidable, toy_records, variant_config, write_splits
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
@@ -277,21 +278,35 @@ def test_writer_explains_what_it_wrote(writers: dict[str, Writer]) -> None:
         np.testing.assert_allclose(alone.attention, generations[1].attention, atol=1e-5)
 
 
-def test_guidance_of_one_call_is_that_of_the_setting(writers: dict[str, Writer]) -> None:
+def test_guidance_of_one_call_is_that_of_the_setting(writers: dict[str, Writer], tmp_path: Path) -> None:
     exemplars = ["up n9 k2", "down k2 n9", None]
 
     def write(writer: Writer, guidance: float | None = None) -> list[tuple[str, float]]:
         return [(one.text, one.score) for one in writer.write_all(SOURCES, exemplars, guidance=guidance)]
 
     for variant in ("adadec", "attexp", "adadec+attexp"):
-        writer = writers[variant]
+        copied = Path(shutil.copytree(writers[variant].run.folder, tmp_path / variant))
+        corpus = open_corpus(writers[variant].run).folder
+        writer = Writer(make_guidable(open_run(copied, corpus=corpus)))
         plain, guided = write(writer), write(writer, 2.0)
-        setting = load(writer.run.folder, ["search.guidance=2"])
+        setting = load(writer.run.folder, ["search.guidance=2"], corpus=corpus)
         assert write(setting) == guided
         assert write(setting, 0.0) == plain == write(writer)
         assert all(one != other for one, other in zip(guided, plain, strict=True))
         alone = writer.write(SOURCES[0], exemplars[0], guidance=2.0)
         assert (alone.text, alone.score) == (guided[0][0], pytest.approx(guided[0][1], rel=1e-4))
+
+
+def test_guidance_is_refused_for_a_model_that_was_always_shown_an_exemplar(writers: dict[str, Writer]) -> None:
+    writer = writers["adadec"]
+    message = r"is 1, but this model \(adadec\) was not trained to write without an exemplar: set it to 0, or train one"
+    with pytest.raises(InputError, match=message):
+        writer.write(SOURCES[0], guidance=1)
+    with pytest.raises(InputError, match=message):
+        writer.answer([Request(SOURCES[0])], search=replace(writer.run.config.search, guidance=1.0))
+    with pytest.raises(InputError, match=message):
+        load(writer.run.folder, ["search.guidance=1"])
+    assert writer.write(SOURCES[0], guidance=0).text == writer.write(SOURCES[0]).text
 
 
 def test_writer_refuses_what_it_cannot_use(writers: dict[str, Writer]) -> None:

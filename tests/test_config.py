@@ -107,6 +107,10 @@ def test_appendix_in_numbers() -> None:
         ("model.exemplars_drawn=0", "`model.exemplars_drawn` must be empty or at least 1, but is 0 instead"),
         ("model.exemplars_read=4", "`exemplars.neighbours` keeps only 1 for each instance: set exemplars.neighbours=4"),
         ("model.exemplar_skipping=1", "`model.exemplar_skipping` must be at least 0 and below 1, but is 1.0 instead"),
+        (
+            "search.guidance=1",
+            "not trained to write without an exemplar: .* train one with model.exemplar_skipping=0.1",
+        ),
     ],
 )
 def test_bad_value_is_refused_by_name(override: str, message: str) -> None:

@@ -18,7 +18,7 @@ from exadec.remote import Service, is_address
 from exadec.request import Request
 from exadec.training.trainer import train
 from support.serving import Server, serving
-from support.toys import toy_records, variant_config, write_splits
+from support.toys import make_guidable, toy_records, variant_config, write_splits
 
 SOURCES = [f"house{i} house{i} n{i % 12} k{i % 7}" for i in range(40)]
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("remote")
     records = [{**record, "group": str(record["target"]).split()[0]} for record in toy_records(100, seed=0)]
     write_splits(folder, records)
-    return train(variant_config(folder, "adadec", epochs=8), folder / "run").folder
+    return make_guidable(train(variant_config(folder, "adadec", epochs=8), folder / "run")).folder
 
 
 @pytest.fixture(scope="module")

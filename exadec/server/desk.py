@@ -169,7 +169,7 @@ class Desk:
             "policy": config.exemplars.policy,
             "guidance": config.search.guidance,
             "facts": config.search.facts,
-            "takes_guidance": config.model.reads_exemplars and config.model.exemplar_skipping > 0,
+            "takes_guidance": config.model.guidable,
         }
 
     def exemplar_count(self) -> int | None:
@@ -205,6 +205,11 @@ class Desk:
             raise RequestError(f"'min_length' must be below {search.max_length}, the longest text of this model.")
         if settings.get("guidance") and not run.config.model.reads_exemplars:
             raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out the guidance.")
+        if settings.get("guidance") and not run.config.model.guidable:
+            raise RequestError(
+                "this model was not trained to write without an exemplar; leave out the guidance, or serve one that "
+                "was trained with model.exemplar_skipping=0.1."
+            )
         if settings.get("temperature", search.temperature) > 0 and request.required:
             raise RequestError("required phrases need a search; set 'temperature' to 0.")
         if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:

@@ -7,7 +7,7 @@ import pytest
 
 from exadec.config import Config
 from exadec.training.trainer import train
-from support.toys import toy_config, toy_records, write_splits
+from support.toys import make_guidable, toy_config, toy_records, write_splits
 
 
 @pytest.fixture(scope="module")
@@ -29,4 +29,4 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
-    return train(Config.load(folder / "toy.yaml", variant="adadec"), folder / "run").folder
+    return make_guidable(train(Config.load(folder / "toy.yaml", variant="adadec"), folder / "run")).folder

@@ -46,6 +46,21 @@ def test_swap_shows_the_same_source_in_several_manners(run: Path) -> None:
         assert text in done.stdout
 
 
+def test_guidance_is_refused_in_one_line_for_a_model_that_cannot_be_guided(run: Path, tmp_path: Path) -> None:
+    unguided = Path(shutil.copytree(run, tmp_path / "run"))
+    config = unguided / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("exemplar_skipping: 0.1", "exemplar_skipping: 0.0"), "utf-8")
+    message = "was not trained to write without an exemplar: set it to 0, or train one with model.exemplar_skipping=0.1"
+    asked = ["--corpus", run.parent / "work" / "corpus"]
+    for command in (
+        ["generate", unguided, "--exemplar", "up n1", "--set", "search.guidance=1"],
+        ["generate", unguided, "--split", "test", "--set", "search.guidance=1", *asked],
+        ["swap", unguided, "--source", "n1 k1", "--set", "search.guidance=1", *asked],
+        ["swap", unguided, "--study", 3, "--guidance", "0,1", *asked],
+    ):
+        assert_refused(exadec(*command), message)
+
+
 def test_a_study_is_shown_and_written(run: Path, tmp_path: Path) -> None:
     done = exadec("swap", run, "--study", 6, "--guidance", "1,0", "--seed", 2, "--out", tmp_path / "study")
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typer.main import get_command
 
 from exadec.api import load
 from exadec.cli import app
-from support.serving import Server
+from exadec.training.checkpoint import open_run
+from support.serving import Server, serving
+from support.toys import make_guidable
 
 SOURCE = "house1 house1 house1 n3 k5"
 
@@ -48,11 +51,22 @@ def test_a_given_exemplar_a_group_and_a_table_are_heard(server: Server) -> None:
     assert triples["memory"] == ["subject", ":", "n3", "|", "k", ":", "5"]
 
 
-def test_guidance_is_for_one_request(server: Server, run: Path) -> None:
-    _, guided, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 2.0}})
-    expected = load(run).write(SOURCE, guidance=2.0)
+def test_guidance_is_for_one_request(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run.parent, tmp_path / "project")
+    guidable = make_guidable(open_run(tmp_path / "project" / run.name)).folder
+    with serving(guidable, "--exemplars", tmp_path / "accepted") as server:
+        _, guided, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 2.0}})
+        _, plain, _ = server.ask("/v1/write", {"source": SOURCE})
+    expected = load(guidable).write(SOURCE, guidance=2.0)
     assert (guided["text"], guided["score"]) == (expected.text, pytest.approx(expected.score, abs=1e-5))
-    assert server.ask("/v1/write", {"source": SOURCE})[1]["score"] != pytest.approx(expected.score, abs=1e-5)
+    assert plain["score"] != pytest.approx(expected.score, abs=1e-5)
+
+
+def test_guidance_is_refused_for_a_model_that_cannot_be_guided(server: Server) -> None:
+    status, problem, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 2.0}})
+    assert status == 409
+    assert "trained with model.exemplar_skipping=0.1" in json.dumps(problem)
+    assert server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 0}})[0] == 200
 
 
 def test_events_end_with_the_answer(server: Server) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from exadec.server.worker import BusyError, ClosedError, Task, Worker
 
 @pytest.fixture(scope="module")
 def writer(run: Path) -> Writer:
-    return load(run, {"search.batch_size": 4})
+    """As if it had been trained for guidance."""
+    writer = load(run, {"search.batch_size": 4})
+    return Writer(replace(writer.run, config=writer.run.config.replace("model", exemplar_skipping=0.1)), writer.model)
 
 
 @contextmanager

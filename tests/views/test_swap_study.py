@@ -127,6 +127,8 @@ def test_every_source_is_written_without_and_with_the_swap(writer: Writer) -> No
     def report(what: str, count: int, total: int | None = None) -> None:
         seen.append((what, count, total))
 
+    config = writer.run.config.replace("model", exemplar_skipping=0.1)  # as if it had been trained for guidance
+    writer = Writer(replace(writer.run, config=config), writer.model)
     study = study_swaps(writer, 12, [0.0, 1.0], seed=4, report=report)
     assert seen == [("writing, guidance 0", 12, 12), ("writing, guidance 1", 12, 12)]
     assert study.cases == draw_cases(open_corpus(writer.run), 12, seed=4)
