@@ -115,7 +115,7 @@ def generate(
     how = Request("", exemplar, group, style=style)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
     lines = _requests(how, records, 4 * config.search.batch_size if vary is None else 1)
-    _generate_lines(config.corpus, answer, lines, as_json)
+    _generate_lines(config.corpus, answer, lines, partial(_show, as_json, vary or n_best))
 
 
 def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[Generation | RequestError]":
@@ -137,7 +137,7 @@ def _generate_lines(
     config: CorpusConfig,
     answer: "Callable[[list[Request]], Iterable[Generation | RequestError]]",
     requests: "Iterable[Sequence[Request | _Unread]]",
-    as_json: bool,
+    show: Callable[..., None],
 ) -> None:
     """Write the results of the lines of stdin, in their order, and say what went wrong."""
     if sys.stdout is None:
@@ -149,13 +149,14 @@ def _generate_lines(
             result = one.error if isinstance(one, _Unread) else next(answers)
             uid = one.uid
             if isinstance(result, InputError):
-                say(_with_place(str(result), number))
-                _show(as_json, uid, "", [], {"error": str(result)})
+                message = _with_place(str(result), number)
+                say(message)
+                show(uid, "", [], {"error": message})
                 bad += 1
                 continue
             cut += result.truncated > 0
             exemplars_cut += result.exemplar_truncated > 0
-            _show(as_json, uid, result.text, result.alternatives, _details(result, result.facts))
+            show(uid, result.text, result.alternatives, _details(result, result.facts))
         sys.stdout.flush()
         lines += len(arrived)
     for count, what, limit in (
@@ -185,14 +186,20 @@ def _with_place(message: str, number: int) -> str:
 
 
 def _show(
-    as_json: bool, uid: str | None, text: str, alternatives: Sequence[tuple[str, float]], more: Mapping[str, object]
+    as_json: bool,
+    count: int,
+    uid: str | None,
+    text: str,
+    alternatives: Sequence[tuple[str, float]],
+    more: Mapping[str, object],
 ) -> None:
-    """Write one result to stdout."""
+    """Write one result to stdout. As lines it always has as many, so that it is known which belong together."""
     if as_json:
         row: dict[str, object] = {} if uid is None else {"uid": uid}
         print(json.dumps({**row, "text": text, **more, "alternatives": alternatives}, ensure_ascii=False))
     else:
-        print("\n".join([text, *(other for other, _ in alternatives)]))
+        texts = [text, *(other for other, _ in alternatives)]
+        print("\n".join(texts + [""] * (count - len(texts))))
 
 
 def swap(
@@ -310,7 +317,7 @@ def _generate_split(
     with Display(messages) as display:
         outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
     for output, facts in zip(outputs, check_facts(run, outputs, split, overrides, corpus), strict=True):
-        _show(as_json, output.uid, output.text, output.alternatives, _details(output, facts))
+        _show(as_json, n_best, output.uid, output.text, output.alternatives, _details(output, facts))
     say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
 
 

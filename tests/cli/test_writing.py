@@ -143,6 +143,25 @@ def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("option", ["--n-best", "--vary"])
+def test_every_line_has_as_many_results(run: Path, option: str) -> None:
+    lines = [SOURCE.encode(), b" ", b"n2 k2 house3"]
+    done = exadec("generate", run, option, 2, stdin=b"\n".join(lines) + b"\n")
+    found = done.stdout.splitlines()
+    assert len(found) == 6
+    assert found[2:4] == ["", ""]
+    assert found[0]
+    assert found[4]
+
+
+def test_errors_are_the_same_in_json_and_as_messages(run: Path) -> None:
+    rows = [b"{", b'{"source": 5, "uid": "b"}', b'{"source": "n1", "exemplar": ""}', b'{"source": "n1 k1"}']
+    done = exadec("generate", run, "--records", "--json", stdin=b"\n".join(rows))
+    errors = [json.loads(line).get("error") for line in done.stdout.splitlines()]
+    assert errors == [*done.stderr.splitlines()[:3], None]
+    assert [error.split(" ")[0] for error in errors[:3]] == ["<stdin>:1:", "<stdin>:2:", "<stdin>:3:"]
+
+
 def test_records_that_are_read_as_text_are_noticed(run: Path) -> None:
     row = json.dumps({"source": SOURCE}).encode()
     hint = "The first line looks like a JSON record, but is read as text; --records reads records."
@@ -188,8 +207,8 @@ def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     assert found[0]["exemplar"] == "up n1 k1"
     assert found[1]["exemplar"] not in (None, "up n1 k1")
     assert [row["error"] for row in found[3:5]] == [
-        "the exemplar 'xyzzy' has no word the model knows; give another one.",
-        "no training record has the group 'nobody'.",
+        "<stdin>:4: the exemplar 'xyzzy' has no word the model knows; give another one.",
+        "<stdin>:5: no training record has the group 'nobody'.",
     ]
     assert all(row["error"].startswith(f"<stdin>:{line}: ") for line, row in enumerate(found[5:], 6))
     assert "<stdin>:4: the exemplar 'xyzzy' has no word" in done.stderr
