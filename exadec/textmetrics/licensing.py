@@ -204,12 +204,13 @@ class Checker:
         return not dates_and_numbers or self._licenses_all(dates_and_numbers, at_the_end=True)
 
     def _look_at(self, word: str) -> int:
-        """How safe a word between spaces is. Quotation marks and currency signs say something about others, too."""
+        """How safe a word between spaces is. Quotation marks say something about others; so does a sign by itself."""
         known = self._safety.get(word)
         if known is None:
-            known = _UNKNOWN
-            if _MARKS.isdisjoint(word) and SIGNS.isdisjoint(word):
-                known = min(map(self._look_at_part, read_words(word)), default=_SAFE)
+            parts = {*map(self._look_at_part, read_words(word))}
+            known = min(parts, default=_SAFE)
+            if not _MARKS.isdisjoint(word) or not (SIGNS.isdisjoint(word) or parts == {_NUMBER}):
+                known = _UNKNOWN
             self._safety[word] = known
         return known
 
@@ -231,7 +232,7 @@ class Checker:
         known = self._stretches.get(key)
         if known is None:
             words = read_words(stretch)
-            places = find_places(words, False, self._names, short_dates=True)
+            places = self._places(stretch, words, telling=False)
             known = all(self._licenses(one, words) or (at_the_end and self._may_grow(one, words)) for one in places)
             self._stretches[key] = known
         return known

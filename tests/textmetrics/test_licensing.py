@@ -188,6 +188,10 @@ def test_looking_at_words_one_by_one_only_accepts_what_reading_accepts() -> None
         "May",
         "US",
         "2.5",
+        "$2.5",
+        "€2.5",
+        "12€",
+        "$",
     ]
     plain = 0
     for first in parts:
