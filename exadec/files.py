@@ -18,6 +18,7 @@ from exadec.errors import InputError
 
 _PATIENCE = 0.5
 """Seconds to wait for a lock. Many are held for a moment only: to look at a manifest, or to replace a file."""
+_REMEDY = "wait until it has finished, or stop it"
 
 
 @contextmanager
@@ -69,18 +70,20 @@ def flush(path: Path) -> None:
 
 
 @contextmanager
-def locked_for_writing(path: Path) -> Iterator[None]:
+def locked_for_writing(
+    path: Path, place: Path | None = None, patience: float = _PATIENCE, remedy: str = _REMEDY
+) -> Iterator[None]:
     """Be the only process that writes a file or folder, while nobody reads it; otherwise an error says who does.
 
-    The lock ends with the process, however that ends. It is a file beside `path`, and the last one who leaves removes
-    it.
+    The lock ends with the process, however that ends. It is a file beside `path`, or at `place`, and the last one who
+    leaves removes it. `patience` is how many seconds to wait for it, and `remedy` is what the error advises.
     """
-    place = _lock_of(path)
+    place = place or _lock_of(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path}: cannot be written there, because {path.parent} is not a folder.") from None
-    number = _lock(place, path, fcntl.LOCK_EX)
+    number = _lock(place, path, fcntl.LOCK_EX, patience, remedy)
     try:
         os.truncate(number, 0)
         _sign(number, "writing")
@@ -114,9 +117,9 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def _lock(place: Path, path: Path, kind: int) -> int:
+def _lock(place: Path, path: Path, kind: int, patience: float = _PATIENCE, remedy: str = _REMEDY) -> int:
     """A file descriptor that holds the lock."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
@@ -127,7 +130,7 @@ def _lock(place: Path, path: Path, kind: int) -> int:
             if time.monotonic() < deadline:
                 time.sleep(0.02)
                 continue
-            raise InputError(f"{path}: {holder}; wait until it has finished, or stop it.") from None
+            raise InputError(f"{path}: {holder}; {remedy}.") from None
         except BaseException:
             os.close(number)
             raise

@@ -4,10 +4,9 @@ In: texts to index, and queries. Out: `BowIndex`: the ids of the most similar te
 """
 
 import copy
-import fcntl
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from exadec.corpus.stage import MANIFEST
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.index_files import (
+    LOCK,
     Split,
     check_manifest,
     files_of,
@@ -30,6 +30,7 @@ from exadec.exemplars.index_files import (
 )
 from exadec.exemplars.join import Neighbours
 from exadec.exemplars.segments import Segment, State, live_rows, merge_small
+from exadec.files import locked_for_writing
 from exadec.reading.folder import Folder, refuse_links
 
 
@@ -48,8 +49,8 @@ class BowIndex:
     `compact` removes them and recomputes tf-idf weights; until then, new words weigh as much as unseen words.
     An index that was opened or saved stays in sync with its folder: when `add`, `delete` or `compact` returns, the
     change is on disk, and a crash leaves the folder as it was before or after it. Other processes that have opened the
-    index keep the old state, and must open it again to see or make changes. Threads may search while another thread
-    changes the index.
+    index keep the old state, and must open it again to see or make changes; one that makes a change at the same time is
+    refused. Threads may search while another thread changes the index; changes of several threads are made in turn.
     """
 
     def __init__(self, state: State, corpus: str, split_name: str):
@@ -106,7 +107,8 @@ class BowIndex:
         index = BowIndex(state, manifest["corpus"], split_name)
         index.folder, index._manifest = folder.resolve(), manifest
         if has_leftovers(folder, manifest):
-            with suppress(OSError), _locked(folder, fcntl.LOCK_NB):  # unless somebody writes, or it is read-only
+            # Unless somebody writes, or it is read-only.
+            with suppress(OSError, InputError), locked_for_writing(folder, folder / LOCK, patience=0):
                 sweep(folder)
         return index
 
@@ -219,7 +221,7 @@ class BowIndex:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             refuse_links(folder)
-            with _locked(folder):  # other processes wait to change the index
+            with locked_for_writing(folder, folder / LOCK):
                 before = read_manifest(folder) if (folder / MANIFEST).exists() else {}
                 if folder == self.folder and before.get("key") != self._manifest["key"]:
                     raise InputError(f"{folder}: someone else has changed this index; open it again.")
@@ -229,10 +231,3 @@ class BowIndex:
                 finally:
                     sweep(folder)
         self.folder, self._manifest, self._state = folder, manifest, state
-
-
-@contextmanager
-def _locked(folder: Path, how: int = 0) -> Iterator[None]:
-    with (folder / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | how)
-        yield

@@ -25,6 +25,8 @@ from exadec.reading.folder import FILES, Folder, refuse_links
 
 Split = Callable[[str], list[str]]
 FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
+LOCK = ".lock"
+"""Held while the index is changed. It is inside the folder, because what is beside it may be somebody else's."""
 _FILE = re.compile(r"\d{6,}[.\w]*\.npy")
 """File names begin with the number of the change that wrote them, so that no file is written twice."""
 _SHAPE = {
@@ -227,8 +229,12 @@ def _parts(segment: Segment, words: list[str], weights: np.ndarray) -> dict[str,
 
 
 def has_leftovers(folder: Path, manifest: dict[str, Any]) -> bool:
-    """Whether a folder holds files that its manifest does not list."""
-    return any(_FILE.fullmatch(path.name) and path.name not in manifest["files"] for path in folder.iterdir())
+    """Whether a folder holds files of an index that its manifest does not list."""
+    return any(_is_ours(path.name) and path.name not in manifest["files"] for path in folder.iterdir())
+
+
+def _is_ours(name: str) -> bool:
+    return name == LOCK or _FILE.fullmatch(name) is not None
 
 
 def sweep(folder: Path) -> None:

@@ -6,17 +6,17 @@ Each change is one line of JSON, flushed to disk before `accept` or `delete` ret
 the ids of training exemplars belong to. A line without an end was never confirmed to anybody, and is dropped.
 """
 
-import fcntl
 import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from exadec.errors import InputError
-from exadec.files import flush, replacing
+from exadec.files import flush, locked_for_writing, replacing
 from exadec.reading.content import decode, matches, open_file, parse_json
 from exadec.reading.lines import bounded_lines
 
@@ -51,29 +51,26 @@ class Journal:
         self._corpus, self._next = corpus, 0
         self._writing = threading.Lock()
         self._file = -1
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise InputError(
-                f"{folder}: exemplars cannot be kept there ({error.strerror}); choose `exemplars=FOLDER`."
-            ) from None
-        try:
-            self._take_lock(folder)
+        with ExitStack() as held:  # until all is well
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked_for_writing(folder, folder / ".lock", remedy="choose `exemplars=FOLDER`"))
+            except OSError as error:
+                raise InputError(
+                    f"{folder}: exemplars cannot be kept there ({error.strerror}); choose `exemplars=FOLDER`."
+                ) from None
             if self.path.exists():
                 self._read()
             self._rewrite()
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except BaseException:
-            os.close(self._lock)
-            raise
+            self._held = held.pop_all()
 
     def close(self) -> None:
         """Let another process open it."""
         with self._writing:
-            for number in (self._file, self._lock):
-                os.close(number)
+            os.close(self._file)
             self._file = -1
+            self._held.close()
 
     def accept(self, text: Accepted) -> int:
         """Keep a text; its number, once it is on disk."""
@@ -101,14 +98,6 @@ class Journal:
             self._append({"delete": number, "training": True})
             self.deleted_training.add(number)
         return True
-
-    def _take_lock(self, folder: Path) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{folder}: another process has these exemplars open; choose `exemplars=FOLDER`."
-            ) from None
 
     def _append(self, row: dict[str, Any]) -> None:
         """Write one line completely, or not at all."""

@@ -27,7 +27,7 @@ from exadec.corpus.stage import MANIFEST, hash_value
 from exadec.errors import InputError
 from exadec.exemplars.bow import BagOfWords, Weighting, terms
 from exadec.exemplars.index import BowIndex, Hit
-from exadec.exemplars.index_files import FORMAT
+from exadec.exemplars.index_files import FORMAT, LOCK
 from support.damage import sign
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).map(" ".join)
@@ -209,7 +209,7 @@ def test_compaction_leaves_no_trace_of_deleted_texts(tmp_path: Path) -> None:
     assert b"secret" in b"".join(path.read_bytes() for path in folder.iterdir())
     index.compact()
     assert b"secret" not in b"".join(path.read_bytes() for path in folder.iterdir())
-    assert len(list(folder.iterdir())) == 12 + 3  # one segment, deleted ids, manifest, lock
+    assert len(list(folder.iterdir())) == 12 + 2  # one segment, deleted ids, manifest
     assert ids_of(BowIndex.open(folder)) == [0, 2]
 
 
@@ -221,7 +221,7 @@ def test_many_small_additions_make_few_segments(tmp_path: Path) -> None:
         index.add([f"same word{i}"])
         most = max(most, index.segments)
     assert 1 < most <= 5
-    assert len(list((tmp_path / "i").iterdir())) == 12 * index.segments + 3
+    assert len(list((tmp_path / "i").iterdir())) == 12 * index.segments + 2
     for again in (index, BowIndex.open(tmp_path / "i")):
         assert again.search_many([f"word{i}" for i in range(400)])[0][:, 0].tolist() == list(range(400))
 
@@ -257,7 +257,7 @@ def test_crash_leaves_the_index_as_it_was(
     opened.verify()
     expected = {"add": [0, 1, 2, 3, 5], "delete": [1, 2, 3], "build": [0]}.get(change, [0, 1, 2, 3])
     assert ids_of(opened, "a b c d e x") == expected
-    assert len(list(folder.iterdir())) == 12 * opened.segments + 3  # what the crash left is gone
+    assert len(list(folder.iterdir())) == 12 * opened.segments + 2  # what the crash left is gone
 
 
 def test_files_are_on_disk_before_the_manifest_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,6 +475,49 @@ def test_what_one_process_deletes_no_other_finds(tmp_path: Path) -> None:
         index = BowIndex.open(folder)
         index.verify()
         assert [hit.id for hit in index.search("a b new text", 9)] == [2, 1]
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+import exadec.exemplars.index as module
+index = module.BowIndex.open(Path(sys.argv[1]))
+def wait(*arguments):
+    print("writing", flush=True)
+    time.sleep(60)
+module.write_state = wait
+index.add(["slow"])
+"""
+
+
+def test_a_second_process_that_changes_it_is_refused_and_told_who_does(tmp_path: Path) -> None:
+    folder = tmp_path / "i"
+    index = built(folder)
+    process = subprocess.Popen([sys.executable, "-c", SLOW, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        who = rf"{folder}: process {process.pid} on \S+ has been writing it since 20.*; wait until it has finished, or"
+        for change in (lambda: index.add(["d"]), lambda: index.delete([0]), lambda: BowIndex.build(["d"]).save(folder)):
+            with pytest.raises(InputError, match=who):
+                change()
+        assert ids_of(BowIndex.open(folder)) == [0, 1, 2]  # to read it is no change
+    finally:
+        process.kill()
+        process.communicate()
+    assert (folder / LOCK).exists()
+    BowIndex.open(folder)
+    assert not (folder / LOCK).exists()  # a dead process holds nothing
+    assert index.add(["d"]).tolist() == [3]
+
+
+def test_threads_that_change_it_take_turns(tmp_path: Path) -> None:
+    index = built(tmp_path / "i")
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(lambda number: index.add([f"new{number}"]).item(), range(40)))
+    assert sorted(added) == list(range(3, 43))
+    again = BowIndex.open(tmp_path / "i")
+    assert [again.search(f"new{number}")[0].id for number in range(40)] == added
 
 
 OLD_FILES = {

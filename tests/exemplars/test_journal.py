@@ -112,7 +112,8 @@ def test_damage_is_named_by_its_line_and_not_overwritten(tmp_path: Path, line: b
 
 def test_it_belongs_to_one_corpus_and_one_process(tmp_path: Path) -> None:
     journal = Journal(tmp_path, "hash")
-    with pytest.raises(InputError, match="another process has these exemplars open"):
+    who = rf"{tmp_path}: process {os.getpid()} on \S+ has been writing it since 20.*; choose `exemplars=FOLDER`"
+    with pytest.raises(InputError, match=who):
         Journal(tmp_path, "hash")
     with pytest.raises(InputError, match="belong to another corpus"):
         reopen(journal, "other")

@@ -187,7 +187,8 @@ def test_what_cannot_start_says_why_in_one_line(run: Path, tmp_path: Path) -> No
         port = server.address.rsplit(":", 1)[1]
         assert_refused(exadec("serve", run, "--port", port), "Address already in use; choose another --port NUMBER")
         other = exadec("serve", run, "--port", "0", "--exemplars", tmp_path)
-        assert_refused(other, "another process has these exemplars open; choose --exemplars FOLDER")
+        assert_refused(other, f"{tmp_path}: process {server.process.pid} on ")
+        assert "; choose --exemplars FOLDER." in other.stderr
     with pytest.raises(InputError, match="there is no such address here"):
         serve(lambda: pytest.fail("it was loaded"), "no.such.host.invalid", 0, None, Limits(1, 1, 1), print)
 
