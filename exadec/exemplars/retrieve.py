@@ -22,6 +22,7 @@ from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.calibrated import calibrate
 from exadec.exemplars.counts import beside, open_counts
 from exadec.exemplars.index import BowIndex
+from exadec.exemplars.index_files import holds_other_files
 from exadec.exemplars.join import Device
 from exadec.exemplars.policies import find_policy
 from exadec.exemplars.policies.form import Form
@@ -207,8 +208,8 @@ def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | No
 
 
 def _find_index(folder: Path, corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:
-    """The index of this corpus; None if there is none or it belongs to another corpus."""
-    if not folder.exists():
+    """The index of this corpus; None if there is none, if it was never finished, or if it is another corpus's."""
+    if not folder.exists() or not holds_other_files(folder):
         return None
     index = BowIndex.open(folder, split=_splitter(corpus, config), split_name=config.features)
     if index.corpus == corpus.hash and index.next_id != corpus.size("train"):

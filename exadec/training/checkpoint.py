@@ -225,13 +225,14 @@ def _has_facts(folder: Path) -> bool:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a run has a file or folder of this name."""
+    """Whether a run has a file or folder of this name, or a killed process may have left it there."""
     first = path.parts[0]
     if first == CURVES:
         return len(path.parts) == 1 or path.name.startswith("events.out.")
-    if _FOR_NEW_TEXT.fullmatch(first):
-        return len(path.parts) == 1 or path.suffix in (".npy", ".json") or path.name == ".lock"
-    name = path.name.removeprefix(".").removesuffix(".draft") if path.name.startswith(".") else path.name
+    name = re.sub(r"^\.(.*)\.(draft|lock)$", r"\1", first)
+    if _FOR_NEW_TEXT.fullmatch(name):
+        left = (".lock", draft_of(path.with_name(MANIFEST)).name)
+        return len(path.parts) == 1 or path.suffix in (".npy", ".json") or path.name in left
     return len(path.parts) == 1 and (name in _OWN or name.endswith(OUTPUTS))
 
 

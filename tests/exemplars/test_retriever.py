@@ -8,6 +8,7 @@ import pytest
 
 from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus, prepare
+from exadec.corpus.stage import MANIFEST
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.exemplars.retriever import Found, Retriever
@@ -144,3 +145,15 @@ def test_several_exemplars_of_a_group_or_of_none(corpus: Corpus) -> None:
     assert [records[number][2] for number, _ in row] == ["post"] * 4
     assert len({number for number, _ in row}) == 4
     assert retriever.find_several(["unheard of"], "post", 2) == [[(None, 0.0), (None, 0.0)]]
+
+
+def test_an_index_that_was_never_finished_is_built_again(corpus: Corpus) -> None:
+    """As after a kill while it was first written."""
+    found = Retriever.open(corpus).find(NEW)
+    folder = corpus.folder.parent / "index-words-raw"
+    complete = {path.name for path in folder.iterdir()}
+    for name in (MANIFEST, "000001.0.words.npy"):
+        (folder / name).unlink()
+    (folder / ".lock").write_text("half a li", "utf-8")
+    assert Retriever.open(corpus).find(NEW) == found
+    assert {path.name for path in folder.iterdir()} == complete

@@ -17,7 +17,7 @@ from exadec.corpus.prepare import FORMAT
 from exadec.corpus.stage import hash_value
 from exadec.corpus.vocabulary import Vocabulary
 from exadec.errors import InputError
-from exadec.training.checkpoint import BEST, Run, open_corpus, open_run, read_checkpoint
+from exadec.training.checkpoint import BEST, Run, delete_run, open_corpus, open_run, read_checkpoint
 from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 from support.toys import variant_config
@@ -177,6 +177,21 @@ def test_another_corpus_is_refused_by_name(project: Path, tmp_path: Path) -> Non
     change_corpus(project / "corpus")
     with pytest.raises(InputError, match=r"corpus has changed since run .*; if the run's own is elsewhere, say where"):
         open_corpus(open_run(project / "run"))
+
+
+def test_what_a_kill_leaves_in_a_run_does_not_keep_it_from_being_replaced(run: Run, tmp_path: Path) -> None:
+    """A killed command that built an index for new text in the run's folder."""
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    left = [".terms-words-source.lock", ".terms-words-source.draft/terms.json", "index-words-raw/000001.0.ids.npy"]
+    for name in [*left, "index-words-raw/.lock", "index-words-raw/.manifest.json.draft", ".test.outputs.jsonl.draft"]:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("half", "utf-8")
+    (folder / "index-words-raw" / ".notes").write_text("years of work", "utf-8")
+    with pytest.raises(InputError, match=r"index-words-raw/.notes: not part of a run of exadec"):
+        delete_run(folder)
+    (folder / "index-words-raw" / ".notes").unlink()
+    delete_run(folder)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(("umask", "mode", "of_folders"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
