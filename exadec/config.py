@@ -217,7 +217,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         require(self.rank is None or self.rank >= 1, "model.rank", "empty or at least 1", self.rank)
-        require_between(self, "model", ("hidden", "embedding", "exemplar_hidden", "rank"), 1, 65_536)
+        require_between(self, "model", ("hidden", "embedding", "exemplar_hidden", "rank"), 1, 1_000_000)
         require_between(self, "model", ("encoder_layers", "exemplars_read"), 1, 1_000)
         for item in fields(self):
             if item.name.endswith(("_dropout", "_skipping")):

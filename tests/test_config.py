@@ -251,7 +251,7 @@ def test_overrides_may_be_paths_or_a_single_text() -> None:
         ("folder: x\nsearch: {length_penalty: 1e5}", "`search.length_penalty` must be at most 10"),
         ("folder: x\nsearch: {guidance: .nan}", "`search.guidance` must be a finite number, but is nan"),
         (f"folder: x\ntraining: {{learning_rate: {'9' * 400}}}", "`training.learning_rate` must be a number"),
-        ("folder: x\nmodel: {hidden: 1000000}", "`model.hidden` must be at most 65536"),
+        ("folder: x\nmodel: {hidden: 1000001}", "`model.hidden` must be at most 1000000"),
         ("folder: x\npreset: [a]", r"`preset` must be one of paper, released, exadec, but is \['a'\]"),
         ("folder: x\npreset: released\nmodel: 5", "`model` must be a section with keys below it, but is 5"),
         ("folder: x\nmodel: 5", "`model` must be a section"),

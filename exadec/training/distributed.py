@@ -46,6 +46,10 @@ class Processes:
     def is_first(self) -> bool:
         return self.rank == 0
 
+    def sharing_memory(self, device: torch.device) -> int:
+        """How many processes have their model in the memory of this device."""
+        return int(os.environ["LOCAL_WORLD_SIZE"]) if self.count > 1 and device.type == "cpu" else 1
+
     def wrap(self, model: nn.Module) -> nn.Module:
         """Wrap a model so that each backward pass averages gradients over all processes."""
         if self.count == 1:

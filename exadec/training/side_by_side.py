@@ -29,6 +29,7 @@ from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
+from exadec.training.memory import require_memory
 from exadec.training.sharing import shared_card
 from exadec.training.trainer import (
     Interrupted,
@@ -179,6 +180,10 @@ def _refuse_impossible(jobs: Sequence[Job], at_once: int | None, resume: bool, f
         raise InputError(f"`at_once` must be at least 1, but is {at_once} instead.")
     for job in jobs:
         refuse_settings(job.config, job.device)
+    device = pick_device(jobs[0].device if jobs else None)
+    if device.type == "cpu":
+        models = [job.config.model for job in jobs]
+        require_memory(models[: at_once or choose_at_once(len(jobs), device)], device)
     folders = [job.folder for job in jobs]
     for number, folder in enumerate(folders):
         if folder in folders[:number]:

@@ -55,6 +55,7 @@ from exadec.training.checkpoint import (
 from exadec.training.distributed import Processes, join_processes
 from exadec.training.evaluation import choose_sample, decode_split, gather_references, mean_surprise, score_outputs
 from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
+from exadec.training.memory import require_memory
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
 from exadec.training.weights import require_weights_of
@@ -123,6 +124,7 @@ def train(
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
             held.enter_context(keeping(corpus, exemplars))
+            require_memory([config.model] * processes.sharing_memory(place), place, len(corpus.vocabulary))
         if config.model.reads_exemplars:
             processes.from_first(lambda: _check_exemplars(corpus, exemplars))
         # Before creating the run's folder, so that a failure leaves none.
@@ -395,6 +397,8 @@ def refuse_settings(config: Config, wanted: str | None = None) -> None:
     refuse_guidance(config.search, config.model)
     if training.precision == "bfloat16" and device.type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
+    if device.type == "cpu":  # a GPU is asked by the process that trains there
+        require_memory([config.model], device)
     refuse_backend(training.backend, device, choose_precision(training.precision, device), config.model)
 
 

@@ -105,6 +105,11 @@ def test_curves_are_written_for_tensorboard(folder: Path, variants: str, tmp_pat
         (["demo", "--folder", "new", "--set", "corpus.format=duc"], "`corpus.format` must be one of records,"),
         (["train", "toy.yaml", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1, rouge2,"),
         (["demo", "--folder", "new", "--set", "training.metric=rougel"], "`training.metric` must be one of rouge1,"),
+        *(
+            (["train", "toy.yaml", *command, "--set", "model.hidden=1000000"], "parameters take 480,004.")
+            for command in (["--run", "new"], ["--seeds", "1,2", "--at-once", "1", "--set", "folder=new"])
+        ),
+        (["demo", "--folder", "new", "--set", "model.hidden=1000000"], "GB are free; choose a smaller model.hidden"),
         (["train", "toy.yaml", "--run", "toy.yaml/run"], "because toy.yaml is not a folder"),
         pytest.param(
             ["train", "toy.yaml", "--run", "new", "--set", "training.precision=bfloat16"],
