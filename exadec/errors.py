@@ -16,6 +16,10 @@ class RequestError(InputError):
     """One request of many cannot be met, because of what it asks for; the others can."""
 
 
+class InUseError(InputError):
+    """A file or folder cannot be written or read now, because another process writes or reads it."""
+
+
 def explain_lack_of_memory(error: BaseException) -> str | None:
     """One line about an error for lack of memory, the computer's or a GPU's; None for any other error."""
     on_gpu = type(error).__name__ == "OutOfMemoryError"  # of torch, which takes seconds to import

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from exadec.errors import InputError
+from exadec.errors import InputError, InUseError
 
 _PATIENCE = 0.5
 """Seconds to wait for a lock. Many are held for a moment only: to look at a manifest, or to replace a file."""
@@ -130,7 +130,7 @@ def _lock(place: Path, path: Path, kind: int, patience: float = _PATIENCE, remed
             if time.monotonic() < deadline:
                 time.sleep(0.02)
                 continue
-            raise InputError(f"{path}: {holder}; {remedy}.") from None
+            raise InUseError(f"{path}: {holder}; {remedy}.") from None
         except BaseException:
             os.close(number)
             raise

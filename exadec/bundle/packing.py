@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, cast
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
@@ -116,17 +117,19 @@ def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
     retriever = run.open_retriever()
     corpus, index = retriever.corpus, retriever.index
     assert isinstance(corpus, Corpus)
-    assert index.folder is not None
     count = corpus.size("train")
     if len(index) != count:
         raise InputError(f"{index.folder}: not all training records are in this index; delete it.")
     files = Folder(corpus.folder, AGAIN, corpus.manifest["files"])
     for name in RECORDS:
         bundle.copy(files, name)
-    manifest = read_manifest(index.folder)
-    bundle.copy(files_of(index.folder), MANIFEST, INDEX)
-    for name in manifest["files"]:
-        bundle.copy(files_of(index.folder, manifest), name, INDEX)
+    with TemporaryDirectory() as place:
+        folder = index.folder or Path(place) / INDEX
+        index.save(folder)  # only if it is in memory
+        manifest = read_manifest(folder)
+        bundle.copy(files_of(folder), MANIFEST, INDEX)
+        for name in manifest["files"]:
+            bundle.copy(files_of(folder, manifest), name, INDEX)
     return count
 
 

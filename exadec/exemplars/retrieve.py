@@ -3,12 +3,15 @@
 In: a prepared `Corpus`. Out: an `ExemplarMap`: for each instance of each split one training instance, or none.
 """
 
+import errno
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,10 @@ from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.record import SPLITS
 from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
-from exadec.errors import InputError
+from exadec.errors import InputError, InUseError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.calibrated import calibrate
-from exadec.exemplars.counts import beside, open_counts
+from exadec.exemplars.counts import TermCounts, beside, open_counts
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.index_files import holds_other_files
 from exadec.exemplars.join import Device
@@ -32,6 +35,8 @@ from exadec.reading.arrays import Shape, require_within
 from exadec.reading.folder import Folder
 
 FORMAT = 2
+logger = logging.getLogger(__name__)
+
 DEFAULT = ExemplarConfig()
 _REMEDY = "run `exadec retrieve` again"
 _SHAPE = {
@@ -191,7 +196,8 @@ def open_trained_exemplars(corpus: Corpus, config: ExemplarConfig, key: str) -> 
 def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None) -> BowIndex:
     """The index of the training sources, for new text. It is built at its first use, and kept beside the corpus.
 
-    `home` is a folder to keep it in instead. An index beside the corpus is used all the same, if there is one.
+    `home` is a folder to keep it in instead. An index beside the corpus is used all the same, if there is one. Where
+    nothing can be written, it is in memory only.
     """
     name = f"index-{config.features}-{config.weighting}"
     folders = [beside(corpus) / name, *([] if home is None else [home / name])]
@@ -199,12 +205,39 @@ def open_index(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | No
         index = _find_index(folder, corpus, config)
         if index is not None:
             return index
-    counts = open_counts(corpus, config.features, home=home)
-    bag = BagOfWords(config.weighting, _splitter(corpus, config))
-    rows = bag.fit_counted(counts.names(), counts.counted("train"))
-    index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
-    index.save(folders[-1])
+    with _counted_for_index(corpus, config, home) as counts:
+        bag = BagOfWords(config.weighting, _splitter(corpus, config))
+        rows = bag.fit_counted(counts.names(), counts.counted("train"))
+        index = BowIndex.from_rows(bag, rows, corpus.hash, config.features)
+    try:
+        index.save(folders[-1])
+    except (OSError, InUseError) as error:
+        reason = _explain_unwritable(error)
+        logger.warning("%s; the index for new text is in memory only, and has to be built again next time.", reason)
     return index
+
+
+@contextmanager
+def _counted_for_index(corpus: Corpus, config: ExemplarConfig, home: Path | None) -> Iterator[TermCounts]:
+    """The terms of the training sources, kept for a moment only where nothing can be written."""
+    try:
+        counts = open_counts(corpus, config.features, home=home)
+    except (OSError, InUseError) as error:
+        _explain_unwritable(error)
+    else:
+        yield counts
+        return
+    with TemporaryDirectory() as place:
+        yield open_counts(corpus, config.features, home=Path(place))
+
+
+def _explain_unwritable(error: OSError | InUseError) -> str:
+    """Why nothing can be written in a folder; any other error is raised again, such as that of a full disk."""
+    if isinstance(error, InUseError):
+        return str(error).partition(";")[0]
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.filename}: {error.strerror}"
+    raise error
 
 
 def _find_index(folder: Path, corpus: Corpus, config: ExemplarConfig) -> BowIndex | None:

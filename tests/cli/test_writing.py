@@ -12,6 +12,7 @@ import pytest
 from exadec import load
 from exadec.training.checkpoint import open_run
 from support.command import SOURCE, assert_refused, assert_refused_in, exadec
+from support.forked import run_forked
 
 
 def test_generate_reads_stdin_and_writes_stdout_alone(run: Path) -> None:
@@ -117,6 +118,38 @@ def test_a_run_that_was_copied_away_takes_its_corpus_from_an_option(run: Path, f
     assert done.returncode == 0, done.stderr
     assert f"--corpus {corpus}" in (tmp_path / "study" / "study.md").read_text("utf-8")
     assert {path.name for path in corpus.parent.iterdir()} - {*before, "index-words-raw"} == set()
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["with its terms", "without its terms"])
+def test_a_read_only_project_writes_with_an_index_in_memory(
+    run: Path, folder: Path, tmp_path: Path, counted: bool
+) -> None:
+    expected = exadec("generate", run, "--json", stdin=SOURCE.encode()).stdout
+    assert json.loads(expected)["exemplar"]
+    kept = shutil.ignore_patterns("index-*", *([] if counted else ["terms-*"]))
+    theirs = shutil.copytree(folder / "work", tmp_path / "work", ignore=kept)
+    shutil.copytree(run, theirs / "run", ignore=kept)
+    everything = [theirs, *theirs.rglob("*")]
+    for path in everything:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    said = "the index for new text is in memory only, and has to be built again next time.\n"
+    try:
+        commands = [["generate", "work/run", "--json"], ["swap", "work/run", "--source", SOURCE]]
+        for command in [*commands, ["export", "work/run", "--out", "packed.exadec", "--with-exemplars"]]:
+            done = run_forked(command, tmp_path, SOURCE.encode(), strict=True, heeding_modes=True)
+            assert done.status == 0, done.errors
+            assert done.errors.count(said) == 1
+            assert f"{theirs}/index-words-raw: Permission denied" in done.errors
+            if command[0] == "generate":
+                assert done.out == expected
+        assert sorted(theirs.rglob("*")) == sorted(everything[1:])
+        done = run_forked(["generate", "work/run", "--split", "test"], tmp_path, strict=True, heeding_modes=True)
+        assert (done.status, len(done.errors.splitlines())) == (2, 1), done.errors
+    finally:
+        for path in everything:
+            path.chmod(0o755)
+    packed = exadec("generate", tmp_path / "packed.exadec", "--json", stdin=SOURCE.encode())
+    assert packed.stdout == expected
 
 
 def test_interrupted_pipes_are_no_error(run: Path, tmp_path: Path) -> None:

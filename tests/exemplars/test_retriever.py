@@ -1,5 +1,6 @@
 """Exemplars for new text: the run's policy is followed, and where it cannot be, the log says so."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from exadec.config import ExemplarConfig
 from exadec.corpus.prepare import Corpus, prepare
 from exadec.corpus.stage import MANIFEST
 from exadec.errors import InputError
+from exadec.exemplars.index_files import LOCK
 from exadec.exemplars.retrieve import retrieve
 from exadec.exemplars.retriever import Found, Retriever
-from support.stories import NEW, cosine, records_of
+from exadec.files import locked_for_writing
+from support.stories import NEW, cosine, prepare_stories, records_of
 from support.toys import config_for, write_splits
 
 
@@ -157,3 +160,16 @@ def test_an_index_that_was_never_finished_is_built_again(corpus: Corpus) -> None
     (folder / ".lock").write_text("half a li", "utf-8")
     assert Retriever.open(corpus).find(NEW) == found
     assert {path.name for path in folder.iterdir()} == complete
+
+
+def test_an_index_that_another_process_writes_is_not_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two commands may be the first ones at the same time."""
+    corpus = prepare_stories(tmp_path)
+    folder = corpus.folder.parent / "index-words-raw"
+    with locked_for_writing(folder, folder / LOCK), locked_for_writing(folder.with_name("terms-words-source")):
+        found = Retriever.open(corpus).find(NEW)
+    assert f"{folder}: process {os.getpid()} on " in caplog.text
+    assert "the index for new text is in memory only" in caplog.text
+    assert Retriever.open(corpus).find(NEW) == found
