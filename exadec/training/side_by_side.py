@@ -33,7 +33,6 @@ from exadec.training.memory import require_memory
 from exadec.training.sharing import shared_card
 from exadec.training.trainer import (
     Interrupted,
-    deferred_interrupt,
     find_checkpoint,
     join_device,
     refuse_settings,
@@ -42,6 +41,9 @@ from exadec.training.trainer import (
 
 AT_ONCE_ON_A_GPU = 4
 """Runs that share a GPU by default."""
+
+_STOP: signal.Signals | None = getattr(signal, "SIGUSR1", None)
+"""What tells the process of a run to stop after its step."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class Job:
         return self.folder.name
 
 
+Running = dict[Connection, tuple[Job, BaseProcess]]
 Observer = Callable[[Job, RunEvent], None]
 """Called with each job's events: `Waiting`, those of training, and finally `Finished`, `Failed` or `InterruptedRun`."""
 
@@ -124,17 +127,18 @@ def train_side_by_side(
     at_once = at_once or choose_at_once(len(jobs), device)
     threads = max(1, (os.cpu_count() or 1) // at_once)
     failed, told = list[Job](), set[str]()
-    running: dict[Connection, tuple[Job, BaseProcess]] = {}
+    running: Running = {}
     sharing = shared_card() if device.type == "cuda" and at_once > 1 and len(waiting) > 1 else nullcontext()
-    with sharing, deferred_interrupt() as interrupted, _passing_on_the_end(running), _terminating(running):
+    with sharing, _stopping(running) as interrupted, _terminating(running):
         while True:
             while waiting and len(running) < at_once and not interrupted.is_set():
                 job = next((job for job in waiting if limit.allows(job)), None)
                 if job is None:
                     break
                 waiting.remove(job)
-                channel, process = _start(job, resume, force, threads)
-                running[channel] = job, process
+                with _held_interrupt():  # so that it reaches a process that has just been started
+                    channel, process = _start(job, resume, force, threads)
+                    running[channel] = job, process
             if not running:
                 break
             ready = wait(list(running), None if interrupted.is_set() else limit.seconds_left())
@@ -227,37 +231,43 @@ def is_same_run(job: Job, exemplars: str) -> bool:
 
 
 def _interrupt(process: BaseProcess) -> None:
-    """As Ctrl-C does; on Windows, where a process cannot send it to another, the run falls back to its checkpoint."""
+    """End a run after its step; on Windows, which has no such signal, it falls back to its checkpoint."""
     if process.pid is not None and process.is_alive():
-        if hasattr(signal, "pthread_sigmask"):
-            os.kill(process.pid, signal.SIGINT)
+        if _STOP is not None:
+            os.kill(process.pid, _STOP)
         else:
             process.terminate()
 
 
 @contextmanager
-def _passing_on_the_end(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
-    """SIGTERM, which reaches this process alone, ends all runs as Ctrl-C does, which reaches each of them."""
+def _stopping(running: Running) -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM set the event and end all runs after their step; a second one interrupts at once.
+
+    A terminal sends Ctrl-C to all processes, `kill` to one. So only this process heeds it, and passes it on.
+    """
+    event, received = threading.Event(), list[int]()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield event
         return
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        event.set()
         for _, process in list(running.values()):
             _interrupt(process)
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):  # that of `deferred_interrupt`
-            handler(number, frame)
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield event
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
-def _terminating(running: dict[Connection, tuple[Job, BaseProcess]]) -> Iterator[None]:
+def _terminating(running: Running) -> Iterator[None]:
     """Terminate all processes after an error in this one, or after a second Ctrl-C."""
     try:
         yield
@@ -271,24 +281,39 @@ def _start(job: Job, resume: bool, force: bool, threads: int) -> tuple[Connectio
     context = get_context("spawn")
     channel, far_end = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(job, resume, force, threads, far_end))
-    with _held_interrupt():
-        process.start()
+    process.start()
     far_end.close()  # now only the child holds it: when the child dies, the channel closes
     return channel, process
 
 
 @contextmanager
 def _held_interrupt() -> Iterator[None]:
-    """Block Ctrl-C in processes started inside the block, until their `_work` can handle it."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    """Hold signals back until the end of the block, and in processes started inside it until their `_work`."""
+    if _STOP is None:
         yield
         return
-    resource_tracker.ensure_running()  # otherwise `start` does this, and unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # otherwise `start` does this, and unblocks the signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, _STOP})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heed_parent() -> None:
+    """In a process of its own: `_STOP` does what Ctrl-C does in others. Ctrl-C itself stays blocked."""
+    if _STOP is None:
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(_STOP, stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {_STOP, signal.SIGTERM})
 
 
 def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
@@ -303,8 +328,7 @@ def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
 def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection) -> None:
     """Main function of a process: train a run, and send its events."""
     try:
-        if hasattr(signal, "pthread_sigmask"):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _heed_parent()
         torch.set_num_threads(threads)
         _forward_messages(channel)
         train(job.config, job.folder, resume, force, observe=channel.send, device=job.device)

@@ -219,7 +219,8 @@ def test_no_thread_of_the_group_outlives_python(on_two: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["torchrun", "one process"])
+def test_ctrl_c_leaves_a_usable_run(tmp_path: Path, to: str) -> None:
     write_splits(tmp_path, toy_records(100, seed=0))
     path = write_config(toy_config(tmp_path, epochs=9999, patience=9999), tmp_path / "toy.yaml")
     process = torchrun("-m", "exadec", "train", path)
@@ -228,8 +229,14 @@ def test_ctrl_c_leaves_a_usable_run(tmp_path: Path) -> None:
     while not ((run / METRICS).is_file() and (run / METRICS).stat().st_size):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True
+    )
+    started = [int(one) for one in listed.stdout.split()]
+    assert len(started) == 2
+    os.kill(process.pid if to == "torchrun" else started[1], signal.SIGINT)
     shown = finish(process)
+    assert not any(Path(f"/proc/{child}").exists() for child in started)
     assert process.returncode != 0
     assert shown.count(f"Interrupted. {run} is usable; repeat the command with --resume to continue.") == 1, shown
     assert -100 < load(run).write("house1 n1 k1", "up n1 k1").score < 0  # what NaN is not

@@ -200,9 +200,15 @@ def test_impossible_requests_are_refused_before_anything_starts(
     assert times(folder) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
-def test_signal_leaves_usable_runs_and_starts_no_further_one(folder: Path, number: signal.Signals) -> None:
-    seeds = (7, 8, 9) if number == signal.SIGINT else (17, 18, 19)
+@pytest.mark.parametrize(
+    ("number", "to_all", "first"),
+    [(signal.SIGINT, True, 7), (signal.SIGINT, False, 17), (signal.SIGTERM, False, 27)],
+    ids=["ctrl-c", "kill -INT", "terminated"],
+)
+def test_signal_leaves_usable_runs_and_starts_no_further_one(
+    folder: Path, number: signal.Signals, to_all: bool, first: int
+) -> None:
+    seeds = (first, first + 1, first + 2)
     settings = ["--set", "training.epochs=9999", "--set", "training.patience=9999"]
     command = [sys.executable, "-W", "error", "-m", "exadec", "train", str(folder / "toy.yaml"), *settings]
     command += ["--seeds", ",".join(map(str, seeds)), "--at-once", "2"]
@@ -212,10 +218,12 @@ def test_signal_leaves_usable_runs_and_starts_no_further_one(folder: Path, numbe
     while not all((run / METRICS).is_file() and (run / METRICS).stat().st_size for run in runs[:2]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    if number == signal.SIGINT:
+    started = children_of(process.pid)
+    assert len(started) >= 2
+    if to_all:
         os.killpg(process.pid, number)  # what a terminal does: to all processes in the foreground
     else:
-        process.send_signal(number)  # what a service manager does: to the first process alone
+        process.send_signal(number)  # what `kill` or a service manager does: to the first process alone
     _, shown = process.communicate(timeout=30)
     assert process.returncode == 130, shown
     assert "Interrupted. The runs that have started are usable; repeat the command with --resume to continue." in shown
@@ -224,3 +232,12 @@ def test_signal_leaves_usable_runs_and_starts_no_further_one(folder: Path, numbe
         open_run(run).load_model()
         assert (run / LAST).is_file()
     assert not runs[2].exists()
+    deadline = time.monotonic() + 10  # the tracker of multiprocessing ends last
+    while any(Path(f"/proc/{child}").exists() for child in started):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def children_of(number: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(number)], capture_output=True, text=True, check=False)
+    return [int(one) for one in listed.stdout.split()]
