@@ -70,6 +70,7 @@ TESTED_IN = {
     "server/refusals": "server/test_app.py",
     "server/schema": "server/test_app.py",
     "strict_yaml": "test_config.py",
+    "training/interrupts": "training/test_trainer.py",
     "training/step": "test_cuda.py",
     "views/inspection_tables": "views/test_inspection.py",
     "views/page": "views/test_inspection.py",

@@ -4,7 +4,7 @@ In: a model and a split. Out: each output with its source, exemplar and referenc
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from exadec.textmetrics import Measured, Score, licensed, mean_score, measure_al
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, Run, open_corpus, open_run
+from exadec.training.events import Decoding
 
 _SAMPLE_SEED = 2019
 
@@ -87,6 +88,15 @@ def choose_sample(size: int, count: int) -> np.ndarray | None:
     holds the smaller ones. The first instances would not do: many corpora are sorted, by length or by subject.
     """
     return None if count >= size else np.sort(np.random.default_rng(_SAMPLE_SEED).permutation(size)[:count])
+
+
+def report_decoding(observe: Callable[[Decoding], None], split: str) -> Report:
+    """What `decode_split` calls, so that an observer hears of it."""
+
+    def report(what: str, count: int, total: int | None = None) -> None:
+        observe(Decoding(split, count, total))
+
+    return report
 
 
 def decode_split(

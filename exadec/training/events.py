@@ -74,6 +74,16 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class Decoding:
+    """A split, or a sample of it, is being decoded."""
+
+    split: str
+    done: int
+    """Instances so far."""
+    total: int | None
+
+
+@dataclass(frozen=True)
 class Waiting:
     """The run has not been started yet; others come first."""
 
@@ -106,7 +116,7 @@ class Message:
 
 Line = LossLine | Evaluated
 """Events that are lines of `metrics.jsonl`."""
-TrainingEvent = Started | Line
+TrainingEvent = Started | Line | Decoding
 """Events that `train` sends to its observer."""
 RunEvent = TrainingEvent | Waiting | Finished | Failed | InterruptedRun
 """Events that the observer of several runs gets for each run."""

@@ -27,7 +27,7 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
-from exadec.training.evaluation import evaluate, outputs_path
+from exadec.training.evaluation import evaluate, outputs_path, report_decoding
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.memory import require_memory
 from exadec.training.sharing import shared_card
@@ -333,7 +333,7 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         _forward_messages(channel)
         train(job.config, job.folder, resume, force, observe=channel.send, device=job.device)
         if job.evaluate:
-            evaluate(job.folder, device=job.device)
+            evaluate(job.folder, report=report_decoding(channel.send, "test"), device=job.device)
         if job.then is not None:
             job.then(job.folder)
         channel.send(Finished())

@@ -6,12 +6,11 @@ In: a configuration. Out: a run folder with the best weights, a checkpoint to re
 import logging
 import math
 import os
-import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,8 +52,24 @@ from exadec.training.checkpoint import (
     write_config,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import choose_sample, decode_split, gather_references, mean_surprise, score_outputs
-from exadec.training.events import Evaluated, Line, LossLine, Started, TrainingEvent, format_line, keep_until
+from exadec.training.evaluation import (
+    choose_sample,
+    decode_split,
+    gather_references,
+    mean_surprise,
+    report_decoding,
+    score_outputs,
+)
+from exadec.training.events import (
+    Evaluated,
+    Line,
+    LossLine,
+    Started,
+    TrainingEvent,
+    format_line,
+    keep_until,
+)
+from exadec.training.interrupts import deferred_interrupt
 from exadec.training.memory import require_memory
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
@@ -276,7 +291,9 @@ class Trainer:
         """The watched score of the development set's texts, the surprise at its targets, and further scores."""
         split = self.model, self.corpus, self.exemplars, "valid"
         chosen = choose_sample(self.corpus.size("valid"), self.config.evaluation_size)
-        outputs = gather_references(decode_split(*split, self.run.config.search, chosen), self.corpus, "valid")
+        report = report_decoding(self.observe, "valid")
+        decoded = decode_split(*split, self.run.config.search, chosen, report)
+        outputs = gather_references(decoded, self.corpus, "valid")
         others = LOGGED if self.run.config.model.reads_exemplars else ()
         score, *found = score_outputs([self.config.metric, *others], outputs)
         values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
@@ -475,22 +492,3 @@ def _extend_settings(run: Run, config: Config) -> Config:
         )
     longest = {key.split(".")[1]: max(before[key], now[key]) for key in EXTENDING}
     return config.replace("training", **longest)
-
-
-@contextmanager
-def deferred_interrupt() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, so that the current step finishes first; a second Ctrl-C interrupts at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def on_interrupt(number: int, frame: Any) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, previous)
-
-    previous = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, previous)

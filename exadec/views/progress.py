@@ -16,7 +16,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from exadec.training.events import Evaluated, Failed, Finished, Line, LossLine, RunEvent, Started, TrainingEvent
+from exadec.training.events import (
+    Decoding,
+    Evaluated,
+    Failed,
+    Finished,
+    Line,
+    LossLine,
+    RunEvent,
+    Started,
+    TrainingEvent,
+)
 
 if TYPE_CHECKING:
     from exadec.training.side_by_side import Job
@@ -63,10 +73,20 @@ class Display:
             self.console.print(parameter_table(event.parameters, event.cell))
             self.training = self.progress.add_task("training", total=event.total_steps, note="")
             self.total_steps = event.total_steps
+        elif isinstance(event, Decoding):
+            self._show_decoding(self.training, "training", event)
         elif self.training is not None:
             self.progress.update(self.training, completed=event.step, note=describe(event))
             place = f"step {event.step:,} of {self.total_steps:,}, {describe_place(event)}"
             self._write_line("training", f"{place}: {describe(event)}", at_once=isinstance(event, Evaluated))
+
+    def _show_decoding(self, task: TaskID | None, what: str, event: Decoding) -> None:
+        name = {"valid": "development", "test": "test"}[event.split]
+        total = "" if event.total is None else f" of {event.total:,}"
+        note = f"decoding the {name} set, {event.done:,}{total}"
+        if task is not None:
+            self.progress.update(task, note=note)
+        self._write_line(what, note)
 
     def _write_line(self, what: str, text: str, at_once: bool = False) -> None:
         """A line about a stage or a run, if there is no terminal: at once, or when the last one is a minute old."""
@@ -106,6 +126,8 @@ class RunsDisplay(Display):
             self.progress.update(task, note="failed")
             text = f"{job.name}: {event.message}"
             self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        elif isinstance(event, Decoding):
+            self._show_decoding(task, job.name, event)
         elif isinstance(event, LossLine | Evaluated):
             self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))
             text = f"{describe_place(event)}: {describe(event)}"

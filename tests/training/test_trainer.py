@@ -37,7 +37,7 @@ from exadec.training.evaluation import (
     read_outputs,
     score_outputs,
 )
-from exadec.training.events import Evaluated, LossLine
+from exadec.training.events import Decoding, Evaluated, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
 from support.toys import toy_config, toy_records, variant_config, write_splits
@@ -365,6 +365,15 @@ def test_second_training_of_a_run_is_refused(toy: Path) -> None:
     assert len(messages) == 3
     assert all(message.startswith(f"{run.folder}: process {os.getpid()} on ") for message in messages)
     assert [event.step for event in run.metrics()] == [19]
+
+
+def test_the_observer_hears_of_decoding_before_the_score(toy: Path, tmp_path: Path) -> None:
+    events: list[object] = []
+    config = variant_config(toy, "seq2seq", epochs=1).replace("search", batch_size=20)
+    train(config, tmp_path / "run", observe=events.append)
+    decoded = [Decoding("valid", done, 50) for done in (20, 40, 50)]
+    assert [event for event in events if isinstance(event, Decoding)] == decoded
+    assert events.index(decoded[-1]) < next(i for i, event in enumerate(events) if isinstance(event, Evaluated))
 
 
 def test_training_keeps_its_corpus_from_being_replaced(toy: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from exadec.config import Config
-from exadec.training.events import Evaluated, Failed, Finished, LossLine, Started, Waiting
+from exadec.training.events import Decoding, Evaluated, Failed, Finished, LossLine, Started, Waiting
 from exadec.training.side_by_side import Job
 from exadec.views.progress import Display, RunsDisplay, parameter_table
 from support.shown import show
@@ -110,6 +110,24 @@ def test_a_log_gets_every_evaluation_and_a_loss_a_minute() -> None:
     loss = "training: step 25 of 40, epoch 1.50, 1.0 min: loss 1.250"
     score = "training: step 38 of 40, epoch 2.00, 0.1 min: dev ROUGE-L 62.50, -log p 1.500"
     assert log.lines()[before:] == [loss, score, score]
+
+
+def test_a_log_gets_a_line_a_minute_of_a_long_evaluation() -> None:
+    log, job = Log(), Job(Config.from_dict({"folder": "x"}), Path("a"))
+    with Display(log.console, lambda: log.now) as alone, RunsDisplay(log.console, lambda: log.now) as several:
+        alone.observe(STARTED)
+        alone.observe(LOSS)
+        several.follow(job, STARTED)
+        before = len(log.lines())
+        for second in range(0, 150, 10):
+            log.now = second
+            alone.observe(Decoding("valid", 10 * second, 22421))
+            several.follow(job, Decoding("test", 10 * second, 2000))
+    expected = []
+    for done in (600, 1200):
+        expected += [f"training: decoding the development set, {done:,} of 22,421"]
+        expected += [f"a: decoding the test set, {done:,} of 2,000"]
+    assert log.lines()[before:] == expected
 
 
 def test_a_log_tells_runs_apart() -> None:
