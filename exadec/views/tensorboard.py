@@ -22,6 +22,8 @@ class TensorBoard:
             raise InputError("TensorBoard is not installed; run `pip install 'exadec[tensorboard]'`.") from None
         self._open = SummaryWriter
         self._writers: dict[Path, SummaryWriter] = {}
+        self._told: set[Path] = set()
+        """Runs whose curves say how many instances their scores are of."""
 
     def observe(self, run: Path, event: RunEvent) -> None:
         """Write what an event of a run measured."""
@@ -33,6 +35,9 @@ class TensorBoard:
         writer = self._writers[run]
         for name, value in _values(event).items():
             writer.add_scalar(name, value, event.step)
+        if isinstance(event, Evaluated) and event.sample and run not in self._told:
+            writer.add_text("development", f"Scores are of {event.sample} instances.", event.step)
+            self._told.add(run)
         writer.flush()
 
 

@@ -36,6 +36,28 @@ def test_losses_and_scores_are_written_at_their_steps(tmp_path: Path) -> None:
     }
 
 
+def test_scores_of_a_sample_say_so(tmp_path: Path) -> None:
+    board = TensorBoard()
+    for event in (
+        LOSS,
+        replace(SCORE, instances=2000, split_size=22421),
+        replace(SCORE, step=76, instances=2000, split_size=22421),
+    ):
+        board.observe(tmp_path / "sample", event)
+    board.observe(tmp_path / "whole", replace(SCORE, instances=2000, split_size=2000))
+    assert read_texts(tmp_path / "sample") == [(38, "Scores are of 2,000 of 22,421 instances.")]
+    assert read_texts(tmp_path / "whole") == []
+
+
+def read_texts(run: Path) -> list[tuple[int, str]]:
+    curves = EventAccumulator(str(run / "tensorboard")).Reload()
+    return [
+        (event.step, event.tensor_proto.string_val[0].decode())
+        for name in curves.Tags()["tensors"]
+        for event in curves.Tensors(name)
+    ]
+
+
 def test_each_run_has_its_own_curves_and_a_resumed_one_drops_later_steps(tmp_path: Path) -> None:
     board = TensorBoard()
     for step in (25, 50, 75):
