@@ -12,10 +12,13 @@ import pytest
 
 from exadec.api import load
 from exadec.corpus.prepare import Corpus
+from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.training.checkpoint import open_corpus, open_run
+from support.command import SOURCE, assert_refused, exadec
+from support.damage import read_members, write_members
 
 FROZEN = Path(__file__).parent / "frozen"
 BUNDLES = sorted(FROZEN.glob("*.exadec"))
@@ -70,3 +73,25 @@ def test_run_of_a_later_format_is_refused(opened: Path) -> None:
         InputError, match="work/run: a run of another format than 1; open it with the version that made"
     ):
         open_run(opened / "run")
+
+
+def test_index_of_a_later_format_is_refused(opened: Path) -> None:
+    manifest = opened / "index-words-raw" / "manifest.json"
+    content = json.loads(manifest.read_text("utf-8"))
+    assert content["format"].startswith("bag-of-words index 1,")
+    changed = {**content, "format": content["format"].replace("index 1", "index 2")}
+    manifest.write_text(json.dumps({**changed, "key": hash_value({**changed, "key": None})}), "utf-8")
+    done = exadec("generate", opened / "run", stdin=SOURCE.encode())
+    assert_refused(done, "index-words-raw: an index of another format than 'bag-of-words index 1,")
+    assert f"delete {manifest.parent.resolve()} and build the index again." in done.stderr
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.name)
+def test_bundle_of_a_later_format_is_refused(path: Path, tmp_path: Path) -> None:
+    members = read_members(path)
+    manifest = json.loads(members["manifest.json"])
+    assert manifest["format"] == 1
+    members["manifest.json"] = json.dumps({**manifest, "format": 2}).encode()
+    write_members(tmp_path / "later.exadec", members)
+    done = exadec("generate", tmp_path / "later.exadec", stdin=SOURCE.encode())
+    assert_refused(done, "later.exadec: of another format than 1; open it with the version of exadec that made it.")

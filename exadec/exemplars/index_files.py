@@ -24,7 +24,8 @@ from exadec.reading.content import decode, matches, parse_json
 from exadec.reading.folder import FILES, Folder, refuse_links
 
 Split = Callable[[str], list[str]]
-FORMAT = f"bag-of-words index 1, blocks of {BLOCK}"
+_KIND = "bag-of-words index"
+FORMAT = f"{_KIND} 1, blocks of {BLOCK}"
 LOCK = ".lock"
 """Held while the index is changed. It is inside the folder, because what is beside it may be somebody else's."""
 _FILE = re.compile(r"\d{6,}[.\w]*\.npy")
@@ -60,8 +61,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def check_manifest(files: Folder) -> dict[str, Any]:
     """The manifest among the files of an index."""
     manifest: dict[str, Any] = files.read_json(MANIFEST, dict)
-    if manifest.get("format") != FORMAT:
-        raise InputError(f"{files.path}: not an index, or of another format than {FORMAT!r}; choose another folder.")
+    if not str(manifest.get("format")).startswith(_KIND):
+        raise InputError(f"{files.path}: not an index; choose another folder.")
+    if manifest["format"] != FORMAT:
+        raise InputError(f"{files.path}: an index of another format than {FORMAT!r}; {files.remedy}.")
     key = hash_value({name: value for name, value in manifest.items() if name != "key"})
     if not matches(manifest, _SHAPE) or manifest["key"] != key or not all(map(_FILE.fullmatch, manifest["files"])):
         raise files.damaged(MANIFEST, "it is not what was written")

@@ -394,7 +394,10 @@ def test_other_formats_corpora_and_splits_are_refused(tmp_path: Path) -> None:
         BowIndex.open(tmp_path / "letters")
     manifest = json.loads((folder / MANIFEST).read_text()) | {"format": FORMAT + "0"}
     (folder / MANIFEST).write_text(json.dumps(manifest | {"key": hash_value(manifest)}))
-    with pytest.raises(InputError, match="another format"):
+    with pytest.raises(InputError, match=f"an index of another format than .*; delete {folder} and build the index"):
+        BowIndex.open(folder)
+    (folder / MANIFEST).write_text(json.dumps({"format": 7}))
+    with pytest.raises(InputError, match="not an index; choose another folder"):
         BowIndex.open(folder)
 
 
