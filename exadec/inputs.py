@@ -123,7 +123,7 @@ class Inputs:
         without = {i: one for i, one in requests.items() if one.exemplar is None and one.mixture is None}
         if 0 < len(without) < len(asked):  # the others can do without a retriever
             try:
-                _ = self._retriever
+                _ = self._retriever.index
             except InputError as error:
                 return {number: RequestError(str(error)) for number in without}
         for group in dict.fromkeys(one.group for one in without.values()):

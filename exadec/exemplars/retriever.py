@@ -4,8 +4,9 @@ In: sources, and the corpus and `exemplars` section of a run. Out: for each sour
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -62,9 +63,11 @@ class Retriever:
     The log says so once in both cases. `exclude_same_target` does not apply, because new text has no target yet.
     """
 
-    def __init__(self, corpus: TrainingRecords, index: BowIndex, config: ExemplarConfig = DEFAULT):
-        """`index` is that of the corpus's training sources, made with the same settings."""
-        self.corpus, self.index, self.config = corpus, index, config
+    def __init__(
+        self, corpus: TrainingRecords, index: BowIndex | Callable[[], BowIndex], config: ExemplarConfig = DEFAULT
+    ):
+        """`index` is that of the corpus's training sources, made with the same settings, or opens it when needed."""
+        self.corpus, self._given_index, self.config = corpus, index, config
         self.policy = find_policy(config)
         if self.policy.not_for_new_text:
             logger.warning(
@@ -74,11 +77,18 @@ class Retriever:
             )
         self._told_of_groups = False
 
+    @cached_property
+    def index(self) -> BowIndex:
+        return self._given_index if isinstance(self._given_index, BowIndex) else self._given_index()
+
     @staticmethod
     def open(corpus: Corpus, config: ExemplarConfig = DEFAULT, home: Path | None = None) -> "Retriever":
-        """`home` is where an index that has yet to be built is kept; by default beside the corpus."""
+        """`home` is where an index that has yet to be built is kept; by default beside the corpus.
+
+        It is opened or built when it is first needed: a group that does not exist is refused without it.
+        """
         find_policy(config)  # refuses an unknown one before any work
-        return Retriever(corpus, open_index(corpus, config, home), config)
+        return Retriever(corpus, partial(open_index, corpus, config, home), config)
 
     def find(self, sources: Sequence[str], group: str | None = None) -> list[Found]:
         """Find a training instance for each source, independently of the other sources.

@@ -45,6 +45,7 @@ def open_writer(
     writer = load(place, overrides, device, corpus)
     try:
         trained = writer.run.open_retriever()
+        _ = trained.index  # opened or built now, not at the first request
     except InputError as error:
         logger.warning("%s Until then, requests must give their exemplar.", error)
         return writer, None

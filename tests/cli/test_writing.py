@@ -152,6 +152,14 @@ def test_a_read_only_project_writes_with_an_index_in_memory(
     assert packed.stdout == expected
 
 
+def test_an_unknown_group_is_refused_before_an_index_is_built(run: Path, folder: Path, tmp_path: Path) -> None:
+    kept = shutil.ignore_patterns("index-*")
+    theirs = shutil.copytree(folder / "work", tmp_path / "work", ignore=kept)
+    shutil.copytree(run, theirs / "run", ignore=kept)
+    arguments = ["generate", "work/run", "--group", "nobody"]
+    assert_refused_in(tmp_path, arguments, "no training record has the group 'nobody'.")
+
+
 def test_interrupted_pipes_are_no_error(run: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text(f"{SOURCE}\n" * 3000, "utf-8")  # more than a pipe holds
