@@ -162,9 +162,10 @@ class Writer:
             raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
         exemplars = [exemplars] * len(sources) if exemplars is None or isinstance(exemplars, str) else exemplars
         groups = [group] * len(sources) if group is None or isinstance(group, str) else group
-        for name, values in (("exemplars", exemplars), ("groups", groups)):
+        for name, values in (("exemplars", exemplars), ("group", groups)):
             if len(values) != len(sources):
-                raise ValueError(f"There are {len(sources)} sources, but {len(values)} {name}.")
+                lengths = f"as long as `sources`, {len(sources)}, but has length {len(values)} instead"
+                raise ValueError(f"`{name}` must be {lengths}.")
         requests = [*map(_to_request, sources, exemplars, groups)]
         results = []
         for result in self.answer(requests, n_best, guidance):

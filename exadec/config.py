@@ -95,7 +95,8 @@ class CorpusConfig:
         require_between(self, "corpus", ("wire_train", "wire_heldout", "wire_outlets"), 1, 1_000_000_000)
         require_between(self, "corpus", ("wire_seed",), 0, LARGEST_SEED)
         for name in self.columns:
-            require_choice(name, RECORD_FIELDS, "a key of corpus.columns")
+            if name not in RECORD_FIELDS:
+                raise ConfigError(f"unknown key `corpus.columns.{name}`; its keys are {', '.join(RECORD_FIELDS)}.")
         if self.columns and self.format != "records":
             raise ConfigError(f"`corpus.columns` is for `corpus.format: records`, but the format is {self.format}.")
 

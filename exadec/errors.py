@@ -20,16 +20,19 @@ class InUseError(InputError):
     """A file or folder cannot be written or read now, because another process writes or reads it."""
 
 
-def explain_lack_of_memory(error: BaseException) -> str | None:
-    """One line about an error for lack of memory, the computer's or a GPU's; None for any other error."""
+def explain_lack_of_memory(error: BaseException, with_model: bool = True) -> str | None:
+    """One line about an error for lack of memory, the computer's or a GPU's; None for any other error.
+
+    `with_model`: whether the work had to do with a model, whose settings can be made smaller.
+    """
     on_gpu = type(error).__name__ == "OutOfMemoryError"  # of torch, which takes seconds to import
     on_cpu = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
     if not (on_gpu or on_cpu):
         return None
-    return (
-        f"there is not enough memory{' on the GPU' * on_gpu} for this; try a smaller training.batch_size, "
-        "search.batch_size, model.hidden or corpus.vocabulary_size."
-    )
+    remedy = "try it with less data, or on a machine with more memory"
+    if with_model:
+        remedy = "try a smaller training.batch_size, search.batch_size, model.hidden or corpus.vocabulary_size"
+    return f"there is not enough memory{' on the GPU' * on_gpu} for this; {remedy}."
 
 
 class ConfigError(InputError):

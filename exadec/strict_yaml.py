@@ -226,9 +226,12 @@ def _suggestion(name: str, whole: type) -> str:
     by_last_part: dict[str, list[str]] = {}
     for key in keys:
         by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
-    last = name.rpartition(".")[2]
+    section, _, last = name.rpartition(".")
     close = by_last_part.get(last, [])
-    if len(close) != 1:  # several sections have such a key, or none has: the whole name decides
+    if len(close) == 1:  # in another section; perhaps a key of this one was meant
+        own = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == section]
+        close = [*(f"{section}.{key}" for key in difflib.get_close_matches(last, own, n=1, cutoff=0.75)), *close]
+    else:  # several sections have such a key, or none has: the whole name decides
         close = difflib.get_close_matches(name, close or [*keys, *sections], n=1, cutoff=0.75) or close
     if not close:
         close = [key for match in difflib.get_close_matches(last, by_last_part, n=1) for key in by_last_part[match]]

@@ -154,7 +154,7 @@ def test_a_list_is_written_at_once_with_one_exemplar_for_all_or_one_for_each(wri
         assert [(one.text, one.exemplar) for one in together] == [(one.text, "up n9 k2") for one in alone]
     assert [one.exemplar for one in writer.write(SOURCES)] == [writer.write(source).exemplar for source in SOURCES]
     assert writer.write([]) == []
-    with pytest.raises(ValueError, match="There are 3 sources, but 2 exemplars"):
+    with pytest.raises(ValueError, match="`exemplars` must be as long as `sources`, 3, but has length 2 instead"):
         writer.write(SOURCES, ["up n9 k2", None])
     with pytest.raises(ValueError, match="`sources` is one text"):
         writer.write_all(SOURCES[0])
@@ -321,7 +321,7 @@ def test_writer_refuses_what_it_cannot_use(writers: dict[str, Writer]) -> None:
         writer.write("house1 n1 k1", guidance=-1)
     with pytest.raises(InputError, match=r"this model \(seq2seq\) does not read exemplars: set it to 0"):
         writers["seq2seq"].write("house1 n1 k1", guidance=1)
-    with pytest.raises(ValueError, match="There are 2 sources, but 1 exemplars"):
+    with pytest.raises(ValueError, match="`exemplars` must be as long as `sources`, 2, but has length 1 instead"):
         writer.write_all(["a", "b"], ["c"])
 
 
@@ -350,7 +350,7 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
     assert [(one.text, one.exemplars, one.memory) for one in together] == [
         (one.text, one.exemplars, one.memory) for one in alone
     ]
-    with pytest.raises(ValueError, match="There are 4 sources, but 1 groups"):
+    with pytest.raises(ValueError, match="`group` must be as long as `sources`, 4, but has length 1 instead"):
         writer.write_all([source] * 4, group=["Team 1"])
     with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
         writer.write(source, exemplar, group="Team 7")

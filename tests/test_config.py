@@ -47,7 +47,7 @@ def test_columns_name_fields_of_records_alone() -> None:
     assert Config.from_dict(Config.from_dict(values).to_dict()) == Config.from_dict(values)
     assert hash(Config.from_dict(values).corpus)
     assert Config.from_dict(values).corpus != Config.from_dict({"folder": "x"}).corpus
-    with pytest.raises(ConfigError, match=r"corpus\.columns` must be one of uid, source, table, .* but is 'article'"):
+    with pytest.raises(ConfigError, match=r"unknown key `corpus\.columns\.article`; its keys are uid, source, table,"):
         Config.from_dict({"folder": "x", "corpus": {"columns": {"article": "source"}}})
     with pytest.raises(ConfigError, match=r"`corpus\.columns\.source` must be text, but is 3"):
         Config.from_dict({"folder": "x", "corpus": {"columns": {"source": 3}}})
@@ -87,6 +87,10 @@ def test_appendix_in_numbers() -> None:
     [
         ("model.hiden=3", r"unknown key `model.hiden`; did you mean `model.hidden`\?"),
         ("modle.hidden=3", r"unknown key `modle`; did you mean `model"),
+        (
+            "exemplars.weights=tfidf",
+            r"unknown key `exemplars.weights`; did you mean `exemplars.weighting` or `model.weights`\?",
+        ),
         ("epochs=3", r"unknown key `epochs`; did you mean `training.epochs`\?"),
         ("epoch=3", r"unknown key `epoch`; did you mean `training.epochs`\?"),
         ("seed=3", r"unknown key `seed`; did you mean `exemplars.seed` or `training.seed` or `search.seed`\?"),
@@ -251,6 +255,10 @@ def test_overrides_may_be_paths_or_a_single_text() -> None:
         ("folder: x\nsearch: {length_penalty: 1e5}", "`search.length_penalty` must be at most 10"),
         ("folder: x\nsearch: {guidance: .nan}", "`search.guidance` must be a finite number, but is nan"),
         (f"folder: x\ntraining: {{learning_rate: {'9' * 400}}}", "`training.learning_rate` must be a number"),
+        (
+            "folder: x\ncorpus: {columns: {foo: a}}",
+            "unknown key `corpus.columns.foo`; its keys are uid, source, table,",
+        ),
         ("folder: x\nmodel: {hidden: 1000001}", "`model.hidden` must be at most 1000000"),
         ("folder: x\npreset: [a]", r"`preset` must be one of paper, released, exadec, but is \['a'\]"),
         ("folder: x\npreset: released\nmodel: 5", "`model` must be a section with keys below it, but is 5"),

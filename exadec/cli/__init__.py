@@ -27,6 +27,9 @@ from exadec.cli.styling import style
 from exadec.cli.writing import generate, swap
 from exadec.errors import InputError, explain_lack_of_memory
 
+_WITHOUT_MODEL = {"prepare", "retrieve", "inspect", "score"}
+"""Verbs that need no model."""
+
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},  # of every verb
@@ -102,7 +105,7 @@ def main() -> None:
         named = error.filename is not None and error.strerror is not None
         _fail(f"{error.filename}: {error.strerror}." if named else str(error))
     except (MemoryError, RuntimeError) as error:
-        reason = explain_lack_of_memory(error)
+        reason = explain_lack_of_memory(error, with_model=not _WITHOUT_MODEL & {*sys.argv[1:2]})
         if reason is None:
             raise
         _fail(reason)

@@ -82,8 +82,19 @@ def inspect(
     elif set_:
         raise InputError("--set changes a CONFIG, but a folder was given.")
     else:
+        _require_corpus(corpus)
         inspection = inspect_corpus(corpus)
     if as_json:
         print(json.dumps(inspection_to_json(inspection), ensure_ascii=False, indent=1))
     else:
         Console().print(render_inspection(inspection))
+
+
+def _require_corpus(folder: Path) -> None:
+    from exadec.corpus.stage import MANIFEST
+
+    if (folder / MANIFEST).is_file():
+        return
+    found = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}") if path.parent.name == "corpus")
+    remedy = f"did you mean {found[0]}?" if found else "name the folder of a corpus, or the CONFIG it is made from."
+    raise InputError(f"{folder}: not a prepared corpus (there is no {MANIFEST}); {remedy}")

@@ -46,6 +46,8 @@ def test_inspect_shows_a_corpus(folder: Path, run: Path) -> None:
             ["inspect", "toy.yaml", "--set", "exemplars.policy=x"],
             "`exemplars.policy` must be one of nearest, sample, random",
         ),
+        (["inspect", "run"], "run: not a prepared corpus (there is no manifest.json); name the folder of a corpus, or"),
+        (["inspect", "work"], "work: not a prepared corpus (there is no manifest.json); did you mean work/corpus?"),
         (["prepare", "toy.yaml", "--set", "corpus.train=gone.jsonl"], "gone.jsonl: no such file"),
         (["prepare", "toy.yaml", "--set", "corpus.train=bad.jsonl"], "bad.jsonl:2: not JSON"),
         (["prepare", "toy.yaml", "--set", "corpus.train=empty.jsonl"], "empty.jsonl: the file holds no records."),

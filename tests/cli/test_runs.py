@@ -150,6 +150,24 @@ def test_mistakes_get_one_line_and_status_two(folder: Path, arguments: list[str]
     assert_refused_in(folder, arguments, message)
 
 
+@pytest.mark.parametrize("verb", ["prepare", "retrieve", "inspect"])
+def test_lack_of_memory_for_data_is_not_a_models_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], verb: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("exadec.corpus.prepare.prepare", fail)
+    monkeypatch.setattr(sys, "argv", ["exadec", verb, str(folder / "toy.yaml")])
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as end:
+        main()
+    signal.signal(signal.SIGTERM, before)
+    assert end.value.code == 2
+    expected = "exadec: there is not enough memory for this; try it with less data, or on a machine with more memory."
+    assert " ".join(capfd.readouterr().err.split()) == expected
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
