@@ -37,6 +37,35 @@ def test_prepare_retrieve_train_generate_report(folder: Path) -> None:
     assert report.is_file()
 
 
+@pytest.mark.parametrize("ending", [">&-", "| head -0"], ids=["closed", "nobody reads it"])
+@pytest.mark.parametrize("command", ["config list", "inspect toy.yaml", "generate run --split valid", "report run"])
+@pytest.mark.usefixtures("run")
+def test_output_that_nobody_wants_is_no_error(folder: Path, command: str, ending: str) -> None:
+    """What the command makes is made all the same."""
+    made = {"generate": folder / "run" / "valid.outputs.jsonl", "report": folder / "report.html"}.get(
+        command.split()[0]
+    )
+    assert exadec("generate", folder / "run", "--split", "test").returncode == 0
+    if made is not None:
+        made.unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    whole = f"set -o pipefail; {sys.executable} -m exadec {command} {ending}"
+    done = subprocess.run(
+        ["bash", "-c", whole], capture_output=True, text=True, check=False, cwd=folder, env=environment
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert made is None or made.is_file()
+
+
+def test_a_filter_without_an_output_says_so(run: Path) -> None:
+    whole = f"echo a | {sys.executable} -m exadec generate {run} >&-"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", whole], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, "exadec: there is nowhere to write: stdout is closed.\n")
+
+
 def test_version_is_that_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     done = exadec("--version")

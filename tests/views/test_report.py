@@ -180,6 +180,25 @@ def test_a_failed_report_leaves_the_old_one(copies: list[Path], tmp_path: Path) 
     assert out.read_text() == "old"
 
 
+def test_a_report_that_cannot_be_written_whole_is_not_written(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("old", "utf-8")
+    results = compare_runs(runs)
+    write = Path.write_text
+
+    def fill(path: Path, text: str, *others: object, **more: object) -> None:
+        write(path, text[: len(text) // 2], "utf-8")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_report(results, out)
+    assert out.read_text("utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
 def test_report_has_names_and_days_but_no_absolute_path(runs: list[Path], copies: list[Path], tmp_path: Path) -> None:
     run, corpus = open_run(copies[0]), open_corpus(open_run(runs[0])).folder
     home = corpus.parent
