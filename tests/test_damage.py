@@ -131,7 +131,7 @@ def test_a_damaged_ledger_is_started_again(workshop: Workshop, name: str, conten
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_mutation_gets_through(target: str) -> None:
-    found = fuzz(target, cases={"records": 2000, "config": 500}.get(target, 100))
+    found = fuzz(target, cases={"run": 100, "index": 100, "bundle": 100}.get(target, 500))
     assert not found["problems"]
     assert not found["hangs"]
     assert found["refused"] > found["executions"] // 3

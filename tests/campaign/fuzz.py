@@ -2,10 +2,11 @@
 
     python tests/campaign/fuzz.py --target records --seconds 300
 
-The targets are `records` (JSONL, TSV, CSV), `config` (YAML and overrides), `run` (a run folder's files), `index` (an
-index, signed as its maker could, then searched) and `bundle` (a run in one file, signed or not). Each execution takes a
-file of a small project, changes some of it, and opens it in this process. Only `InputError` may come out. The summary
-is JSON: executions, executions a second, other exceptions with a case that shows each, hangs (over `--limit` seconds),
+The targets are `records` (JSONL, TSV, CSV), the readers of published data sets (`gigaword`, `nyt`, `wikibio`, `e2e`,
+`webnlg`, whose files are in `seeds/`), `config` (YAML and overrides), `run` (a run folder's files), `index` (an index,
+signed as its maker could, then searched) and `bundle` (a run in one file, signed or not). Each execution takes a file
+of a small project, changes some of it, and opens it in this process. Only `InputError` may come out. The summary is
+JSON: executions, executions a second, other exceptions with a case that shows each, hangs (over `--limit` seconds),
 and growth of memory. If a kernel crashes, the parent process says with which case: a target runs in a child, and each
 case follows from its number and the seed. With `--out FILE` each run adds to those before it, under the next seed.
 """
@@ -13,6 +14,7 @@ case follows from its number and the seed. With `--out FILE` each run adds to th
 import argparse
 import hashlib
 import json
+import logging
 import mmap
 import os
 import random
@@ -24,7 +26,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -33,7 +36,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from exadec.bundle.packed import RECORDS, open_bundle
 from exadec.config import Config
-from exadec.corpus.record import Reading, read_records
+from exadec.corpus.readers import FORMATS
+from exadec.corpus.readers.e2e import read_e2e
+from exadec.corpus.readers.gigaword import read_gigaword
+from exadec.corpus.readers.nyt import read_nyt
+from exadec.corpus.readers.published import PublishedFormat
+from exadec.corpus.readers.webnlg import read_webnlg
+from exadec.corpus.readers.wikibio import read_wikibio
+from exadec.corpus.record import Reading, Record, read_records
 from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.index import BowIndex
@@ -48,6 +58,7 @@ TOKENS = (
     b"", b"\0", b"\xff", b'"', b"\\", b"\n", b"\t", b",", b"[", b"]", b"{", b"}", b":", b"-1", b"1e999", b"NaN",
     b"null", b"true", rb"\ud800", b"9" * 20, b"9" * 5000, b"&a ", b"*a ", b"<<: ", b"!!python/object ", b"? ",
     b"- ", b"|\n", b"[" * 40, b"\xef\xbb\xbf", b"../", b"0x", b".inf", b"2024-13-01", b"\xe2\x80\xa8",
+    b"<", b">", b"/>", b"&", b"&x;", b"&#0;", b"&#x110000;", b"<![CDATA[", b"<!--", b"<a>" * 40, b"<!ENTITY a 'b'>",
 )  # fmt: skip
 
 
@@ -94,6 +105,44 @@ def fuzz_records(folder: Path) -> Target:
         path.write_bytes(mutate(content, draw))
         for record in read_records(path, Reading(require_target=draw.random() < 0.5, skip_empty=draw.random() < 0.5)):
             record.source.encode()
+
+    return one
+
+
+SEEDS = Path(__file__).parent / "seeds"
+"""A few small files in the layout of each publisher, and what earlier campaigns found, if anything."""
+PUBLISHED = {
+    "gigaword": (read_gigaword, ("train",)),
+    "nyt": (partial(read_nyt, development=0), ("train", "test")),
+    "wikibio": (read_wikibio, ("train", "valid")),
+    "e2e": (read_e2e, ("train", "valid")),
+    "webnlg": (read_webnlg, ("train", "valid")),
+}
+"""The reader of each published data set, and the splits that its seeds have"""
+
+
+def read_published(name: str, folder: Path, split: str) -> None:
+    reader: Callable[[Path, str], Iterator[Record]] = PUBLISHED[name][0]
+    for record in reader(folder, split):
+        record.source.encode()
+        record.target.encode()
+
+
+def fuzz_published(name: str, folder: Path) -> Target:
+    home = folder / name
+    shutil.copytree(SEEDS / name, home)
+    format = FORMATS[name]
+    assert isinstance(format, PublishedFormat)
+    files = [(path, split) for split in PUBLISHED[name][1] for path in format.files(home, split)]
+    whole = {path: path.read_bytes() for path, _ in files}
+
+    def one(draw: random.Random) -> None:
+        path, split = draw.choice(files)
+        path.write_bytes(mutate(whole[path], draw))
+        try:
+            read_published(name, home, split)
+        finally:
+            path.write_bytes(whole[path])
 
     return one
 
@@ -241,6 +290,7 @@ def fuzz_bundle(folder: Path) -> Target:
 
 TARGETS = {
     "records": fuzz_records,
+    **{name: partial(fuzz_published, name) for name in PUBLISHED},
     "config": fuzz_config,
     "run": fuzz_run,
     "index": fuzz_index,
@@ -262,6 +312,7 @@ def campaign(name: str, folder: Path, seed: int, cases: int, seconds: float, lim
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     signal.signal(signal.SIGALRM, on_alarm)
+    logging.disable()  # what readers skip
     one = TARGETS[name](folder)
     problems: dict[str, str] = {}
     hangs: list[int] = []

@@ -1,14 +1,19 @@
 """The list of formats: a new one is one line, and an unknown one is refused."""
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exadec.config import Config, ConfigError, CorpusConfig
 from exadec.corpus.prepare import prepare
 from exadec.corpus.readers import FORMATS, find_format, known_styles
 from exadec.corpus.readers.record_files import RecordFiles
 from exadec.corpus.record import SPLITS, Record
+from exadec.errors import InputError
 from support.reader_files import write
 
 
@@ -71,3 +76,29 @@ def test_a_new_format_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     styles = known_styles(corpus.config)
     assert styles
     assert [styles.style_of(record.target) for record in corpus.records("train")] == ["capitals", None]
+
+
+SEEDS = Path(__file__).parents[1] / "campaign" / "seeds"
+ALL_SEEDS = [path for path in sorted(SEEDS.rglob("*")) if path.is_file()]
+
+
+@pytest.mark.parametrize("seed", ALL_SEEDS, ids=lambda path: str(path.relative_to(SEEDS)))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_file_is_read_or_refused_in_one_line(seed: Path, data: st.DataObject) -> None:
+    """Part of a file of a published data set is replaced by any bytes, or by any text."""
+    name = seed.relative_to(SEEDS).parts[0]
+    content = seed.read_bytes()
+    begin = data.draw(st.integers(0, len(content)))
+    end = data.draw(st.integers(begin, min(len(content), begin + 40)))
+    inserted = data.draw(st.binary(max_size=20) | st.text(max_size=20).map(str.encode))
+    format = FORMATS[name]
+    with TemporaryDirectory() as made:
+        home = Path(shutil.copytree(SEEDS / name, Path(made) / name))
+        (home / seed.relative_to(SEEDS / name)).write_bytes(content[:begin] + inserted + content[end:])
+        for split in SPLITS:
+            try:
+                for record in format.read(CorpusConfig(format=name, source_folder=str(home)), split):
+                    record.source.encode()
+            except InputError as error:
+                assert "\n" not in str(error)  # noqa: PT017 - most changes are refused, but not all
