@@ -240,6 +240,103 @@ def test_a_permalink_restores_everything(open_page: Any, server: Server, width: 
     assert everything(again) == before
 
 
+def open_demands(page: Any) -> Any:
+    """The panel, opened by keyboard."""
+    page.locator("#demands summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Begins with")).to_be_visible()
+    return page.locator("#demands")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_demands_are_kept_and_part_of_the_link(open_page: Any, server: Server, width: int) -> None:
+    page = ready(open_page(width))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    expect(page.locator("#demanded")).to_have_text("nothing yet")
+    panel = open_demands(page)
+    for _ in range(2):  # past the summary, into the first two fields
+        page.keyboard.press("Tab")
+        page.keyboard.type("k5")
+    expect(panel.get_by_label("Begins with")).to_have_value("k5")
+    for number in range(4):
+        expect(text_of(page, number)).to_have_text(re.compile("^k5"))
+    panel.get_by_label("Begins with").fill("")
+    panel.get_by_label("Must say").fill("n4 n4\n\n k5 ")
+    panel.get_by_label("May not say").fill("UP\ndown")
+    panel.get_by_label("Characters").fill("12")
+    panel.get_by_text("Strict", exact=True).click()
+    for number in range(4):
+        expect(text_of(page, number)).to_have_text(re.compile("n4 n4"))
+        text = text_of(page, number).inner_text()
+        assert "k5" in text
+        assert not {"up", "down"} & set(text.split())
+        assert len(text) <= 12
+    expect(page.locator("#demanded")).to_have_text(
+        "says “n4 n4” · says “k5” · does not say “UP” · does not say “down” · at most 12 characters · facts: strict"
+    )
+    expect(page.locator("#facts-help")).to_have_text("Only facts that the source states are written.")
+    page.wait_for_timeout(700)  # the address follows the last change
+    with_demands = text_of(page, 3).inner_text()
+    again = open_page(width, page.url.removeprefix(f"{server.address}/"))
+    expect(text_of(again, 3)).to_have_text(with_demands)
+    expect(again.get_by_label("Must say")).to_have_value("n4 n4\n\n k5 ")
+    expect(again.get_by_label("Characters")).to_have_value("12")
+    expect(again.get_by_role("radio", name="Strict")).to_be_checked()
+    again.get_by_role("button", name="Export").click()
+    assert "\n\n**Demands:** says “n4 n4”; says “k5”; " in again.get_by_label("Markdown").input_value()
+    again.get_by_role("button", name="Close").click()
+    again.get_by_role("button", name="Clear").click()
+    expect(text_of(again, 3)).to_have_text(LOUD_TEXT)
+    expect(again.get_by_label("Begins with")).to_be_focused()
+    expect(again.locator("#demanded")).to_have_text("nothing yet")
+    expect(again.get_by_role("radio", name="Mark")).to_be_checked()
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_demand_that_cannot_be_met_is_named_on_the_card_and_at_the_panel(open_page: Any, width: int) -> None:
+    page = ready(open_page(width))
+    panel, fault = open_demands(page), page.locator("#demands-fault")
+    panel.get_by_label("Must say").fill("zebra")
+    reason = "The model cannot write 'zebra': it is neither in its vocabulary nor in the source."
+    expect(page.locator(".card").first.get_by_role("alert")).to_have_text(reason)
+    expect(fault).to_have_text(f"3 of 4 cards have no text. {reason}")
+    page.get_by_role("button", name="Remove this card").first.click()
+    expect(fault).to_have_text(f"2 of 3 cards have no text. {reason}")
+    panel.get_by_label("Must say").fill("k5")
+    expect(text_of(page, 0)).to_have_text(re.compile("k5"))
+    expect(fault).to_be_hidden()
+    panel.get_by_label("Characters").fill("many")
+    limit = page.locator("#limit-fault")
+    expect(limit).to_have_text("There is no limit: it must be a whole number from 1 to 100,000.")
+    expect(panel.get_by_label("Characters")).to_have_attribute("aria-invalid", "true")
+    panel.get_by_label("Characters").fill("60")
+    expect(limit).to_be_hidden()
+
+
+def test_the_way_with_facts_is_the_servers_unless_another_is_chosen(open_page: Any, server: Server) -> None:
+    def asks(page: Any, options: dict[str, str], change: Any) -> None:
+        """Other requests may still be under way."""
+        with page.expect_request(
+            lambda one: one.url.endswith("/v1/write") and one.post_data_json["options"] == options
+        ):
+            change()
+
+    page = ready(open_page(DESK))  # of a server that does not check facts
+    asks(page, {"facts": "mark"}, page.reload)
+    open_demands(page)
+    asks(page, {}, page.get_by_text("Off", exact=True).click)
+    asks(page, {"facts": "strict"}, page.get_by_text("Strict", exact=True).click)
+    told = {**server.ask("/v1/model")[1], "facts": "strict"}
+    strict = ready(
+        open_page(DESK, prepare=lambda page: page.route("**/v1/model", lambda route: route.fulfill(json=told)))
+    )
+    asks(strict, {}, strict.reload)
+    open_demands(strict)
+    expect(strict.get_by_role("radio", name="Strict")).to_be_checked()
+    asks(strict, {"facts": "mark"}, strict.get_by_text("Mark", exact=True).click)
+
+
 def test_a_damaged_link_is_named(open_page: Any) -> None:
     page = open_page(DESK, "#b64-nonsense")
     expect(page.get_by_role("alert").first).to_have_text("This link is damaged, so the page starts afresh.")
@@ -553,6 +650,14 @@ def test_axe_finds_no_serious_violation(open_page: Any, server: Server, width: i
     page.get_by_label(f"Write from “{points[0]['text']}”").or_(page.locator("#found .quiet").first).first.click()
     page.locator("#found li").nth(1).locator(".quiet").nth(1).click()
     expect(page.locator(".card", has_text="Between two").locator(".written")).to_have_text(re.compile("k5"))
+    panel = open_demands(page)
+    panel.get_by_label("May not say").fill("k7")
+    panel.get_by_label("Characters").fill("none")
+    expect(page.locator("#limit-fault")).to_be_visible()
+    panel.get_by_label("Must say").fill("zebra")
+    expect(page.locator("#demands-fault")).to_be_visible()
+    panel.get_by_label("Must say").fill("k5")
+    expect(page.locator(".word").first).to_be_visible()
     page.locator(".word").first.hover()
     for opened, scheme in itertools.product(("page", "dialog"), ("light", "dark")):
         page.emulate_media(color_scheme=scheme)

@@ -1,5 +1,6 @@
 // The cards: one for each way how to say it. They are made, put in order, changed and removed here.
 
+import { showRefusals } from "./demands.js";
 import { drawMarks, placeSoon } from "./map.js";
 import { exemplarsOf, model } from "./model.js";
 import { between, keep, MOST_CARDS, state } from "./state.js";
@@ -25,6 +26,7 @@ export function setCards(cards) {
   });
   keep();
   placeSoon();
+  showRefusals();
 }
 
 function drop(card) {

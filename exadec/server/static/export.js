@@ -1,5 +1,6 @@
 // Export: the cards and their texts as a table in Markdown.
 
+import { describeDemands } from "./demands.js";
 import { state, whatToSay } from "./state.js";
 import { $, percent } from "./tools.js";
 
@@ -19,7 +20,8 @@ function toMarkdown() {
     return `| ${[exemplar(card), card.similarity?.toFixed(2), card.answer.text, leaks, faults].map(cell).join(" | ")} |`;
   });
   const head = "| exemplar | similarity | text | from the exemplar only | facts without licence |\n|---|---:|---|---|---|";
-  return `**Source:** ${cell(source)}\n\n${head}\n${lines.join("\n")}\n`;
+  const demands = describeDemands().length ? `**Demands:** ${cell(describeDemands().join("; "))}\n\n` : "";
+  return `**Source:** ${cell(source)}\n\n${demands}${head}\n${lines.join("\n")}\n`;
 }
 
 export function openExport() {

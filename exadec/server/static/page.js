@@ -2,6 +2,7 @@
 // This module starts it and listens; each other one does one thing, and says which in its first line.
 
 import { addCard, firstCards, setCards } from "./cards.js";
+import { listenToDemands, showDemands } from "./demands.js";
 import { openExport } from "./export.js";
 import { find, showEnds } from "./finder.js";
 import { drawMap, loadMap, showMap } from "./map.js";
@@ -18,6 +19,11 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   $("theme").value = theme;
   remember("localStorage", "exadec-theme", theme);
+}
+
+function writeAllSoon() {
+  keep();
+  for (const card of state.cards) writeSoon(card, WAIT);
 }
 
 function listen() {
@@ -40,9 +46,9 @@ function listen() {
   $("strength").oninput = (event) => {
     state.strength = Number(event.target.value);
     $("strength-shown").textContent = state.strength.toFixed(2);
-    keep();
-    for (const card of state.cards) writeSoon(card, WAIT);
+    writeAllSoon();
   };
+  listenToDemands(writeAllSoon);
   $("more").onclick = retrieve;
   $("add-card").onclick = () => addCard({ kind: "own", text: "" })?.element.querySelector("textarea").focus();
   $("link").onclick = (event) => copy(`${location.href.split("#")[0]}#${toAddress()}`, event.currentTarget);
@@ -73,6 +79,7 @@ function restore() {
   const { cards, ...rest } = found;
   Object.assign(state, rest);
   showSource();
+  showDemands();
   setCards(cards ?? firstCards());
   showMap();
   showEnds();
@@ -85,6 +92,7 @@ function begin(examples) {
   setCards(firstCards());
   state.source = examples[0]?.source ?? "";
   showSource();
+  showDemands();
   retrieve();
 }
 

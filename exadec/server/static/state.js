@@ -4,8 +4,12 @@ import { later } from "./tools.js";
 
 export const MOST_CARDS = 40;
 
+/** As they are typed: phrases one a line, and the limit in characters, which need not be a number. */
+export const noDemands = () => ({ beginning: "", required: "", forbidden: "", limit: "", facts: "" });
+
 export const state = {
-  form: "text", source: "", rows: [["", ""]], group: "", strength: null, cards: [], hidden: [], ends: [],
+  form: "text", source: "", rows: [["", ""]], group: "", strength: null, demands: noDemands(), cards: [], hidden: [],
+  ends: [],
 };
 
 /** The source as the server reads it; null if there is none yet. */
@@ -19,6 +23,7 @@ export function whatToSay() {
 export const between = () => state.cards.findLast((card) => card.kind === "between") ?? null;
 
 const KINDS = ["retrieved", "own", "map", "between", "style", "plain"];
+const FACTS = ["off", "mark", "strict"];
 const KEPT = ["kind", "text", "similarity", "id", "label", "a", "b", "share", "style", "chosen"];
 
 export function toAddress() {
@@ -41,6 +46,11 @@ export function fromAddress(text) {
     rows: list(found.rows).map((row) => [string(row?.[0]), string(row?.[1])]),
     group: string(found.group),
     strength: Number.isFinite(found.strength) ? found.strength : null,
+    demands: {
+      beginning: string(found.demands?.beginning), required: string(found.demands?.required),
+      forbidden: string(found.demands?.forbidden), limit: string(found.demands?.limit),
+      facts: FACTS.includes(found.demands?.facts) ? found.demands.facts : "",
+    },
     hidden: list(found.hidden).map(string),
     ends: list(found.ends).map(string).slice(0, 2),
     // A link that was made by hand may name no cards at all: then they are retrieved.

@@ -1,5 +1,6 @@
 // The texts of the cards: asking for them, showing them or why there is none, and accepting them as exemplars.
 
+import { demandedOptions, showRefusals } from "./demands.js";
 import { showTip } from "./map.js";
 import { model } from "./model.js";
 import { ask, askPatiently } from "./server.js";
@@ -8,16 +9,16 @@ import { say } from "./tools.js";
 import { showWords } from "./words.js";
 
 const MOST_ANSWERS = 300;
+const IMPOSSIBLE = [409, 422]; // what the server cannot write, now or later
 const answers = new Map(); // body -> answer
 
 /** What is asked of the server for a card; null if something is missing. */
 function bodyOf(card) {
   const what = whatToSay();
   if (!what) return null;
-  const body = { ...what, explain: true, options: {} };
+  const body = { ...what, explain: true, options: demandedOptions() };
   if (model.told_groups && state.group.trim()) body.group = state.group.trim();
   if (model.takes_guidance && state.strength !== null) body.options.guidance = state.strength;
-  if (model.facts === "off") body.options.facts = "mark"; // a strict server stays strict
   if (card.kind === "between") {
     body.mixture = [{ exemplar: card.a, weight: 1 - card.share }, { exemplar: card.b, weight: card.share }];
   } else if (card.kind === "style") body.style = card.style;
@@ -57,6 +58,8 @@ export async function write(card) {
     if (error.name === "AbortError") return;
     showAnswer(card, null, null); // what is there was written for something else
     showFault(card, error.message, true);
+    card.refusal = IMPOSSIBLE.includes(error.status) ? error.message : "";
+    showRefusals();
   }
 }
 
@@ -73,7 +76,8 @@ function showAnswer(card, answer, body) {
   showFault(card, "");
   const changed = answer?.text !== card.answer?.text;
   if (changed) card.accepted = null;
-  Object.assign(card, { answer, body });
+  Object.assign(card, { answer, body, refusal: "" });
+  showRefusals();
   card.element.classList.toggle("blank", !answer);
   showWords(card);
   if (!answer) return;
