@@ -122,6 +122,20 @@ def _writing(desk: Desk) -> APIRouter:
         return JSONResponse(show(await desk.write(task)))
 
     @router.post(
+        "/v1/vary",
+        summary="Write different texts",
+        response_model=schema.Varied,
+        responses=_problems(400, *_QUEUED),
+    )
+    async def vary(body: Annotated[schema.VaryBody, Body()]) -> Response:
+        """Up to `k` different texts, each in the manner of one of the nearest exemplars.
+
+        They differ more than the alternatives of one text do. With a group, exemplars come only from it.
+        """
+        texts = await desk.vary(body.said, body.k, body.group)
+        return JSONResponse({"texts": [one.to_json(body.coefficients, body.pieces) for one in texts]})
+
+    @router.post(
         "/v1/retrieve",
         summary="Find exemplars",
         response_model=schema.Retrieved,

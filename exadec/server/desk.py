@@ -105,6 +105,14 @@ class Desk:
         finally:
             future.cancel()  # the client left, or the time is up: do not begin
 
+    async def vary(self, source: str, count: int, group: str | None) -> list[Generation]:
+        """Different texts for the nearest exemplars."""
+        return await self.call(partial(self._vary, source, count, group))
+
+    def _vary(self, source: str, count: int, group: str | None) -> list[Generation]:
+        _ = self.retriever
+        return self.writer.vary(source, count, group)
+
     async def retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
         """The nearest exemplars, as the run's policy finds them."""
         return await self._result(self.worker.call(partial(self._retrieve, source, group, count)))

@@ -160,6 +160,21 @@ class WriteTable(_Write, _Table):
     """Write a text from a table."""
 
 
+class _Vary(_Body):
+    group: Group = None
+    k: Annotated[Count, Field(description="How many different texts at most.")] = 5
+    coefficients: Annotated[bool, Field(description="Answer with the coefficients λ of the exemplars.")] = False
+    pieces: Annotated[bool, Field(description="Answer with the pieces of each text, and those it could copy.")] = False
+
+
+class VarySource(_Vary, _Source):
+    """Write several texts from a source."""
+
+
+class VaryTable(_Vary, _Table):
+    """Write several texts from a table."""
+
+
 class _Retrieve(_Body):
     group: Group = None
     k: Annotated[Count, Field(description="How many exemplars at most, the nearest first.")] = 1
@@ -282,6 +297,10 @@ class Written(BaseModel):
     words: Annotated[list[Word], Field(description="With `explain`: where each word of the text comes from.")] = []
 
 
+class Varied(BaseModel):
+    texts: Annotated[list[Written], Field(description="All different, the best score first.")]
+
+
 class Retrieved(BaseModel):
     exemplars: list[Exemplar]
 
@@ -341,5 +360,6 @@ class Problem(BaseModel):
 
 
 WriteBody = _either(WriteSource, WriteTable)
+VaryBody = _either(VarySource, VaryTable)
 RetrieveBody = _either(RetrieveSource, RetrieveTable)
 AcceptBody = _either(AcceptSource, AcceptTable)

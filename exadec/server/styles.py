@@ -34,6 +34,17 @@ class PlaceBody(_Body):
     texts: Annotated[list[schema.Text], Field(min_length=1, max_length=100)]
 
 
+class ReadBody(_Body):
+    texts: Annotated[list[schema.PlainText], Field(max_length=100)]
+
+
+class Coefficients(BaseModel):
+    coefficients: Annotated[
+        list[list[list[float]] | None],
+        Field(description="For each text a list, or one for each gate; null if it has no word the model knows."),
+    ]
+
+
 class StyleBody(_Body):
     exemplars: Annotated[list[schema.Part], Field(min_length=1, max_length=LARGEST)]
 
@@ -152,6 +163,12 @@ def _add_map(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, 
     async def place(body: Annotated[PlaceBody, Body()]) -> Response:
         """Where texts would lie if they were exemplars."""
         return JSONResponse({"places": await desk.call(partial(drawn.place, body.texts))})
+
+    @router.post("/v1/coefficients", summary="Read exemplars", response_model=Coefficients, responses=problems)
+    async def read(body: Annotated[ReadBody, Body()]) -> Response:
+        """λ of texts, as when they are given as exemplars."""
+        found = await desk.call(partial(desk.writer.read_coefficients, body.texts))
+        return JSONResponse({"coefficients": [None if one is None else one.tolist() for one in found]})
 
 
 def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, Any]]) -> None:

@@ -51,6 +51,20 @@ def test_a_given_exemplar_a_group_and_a_table_are_heard(server: Server) -> None:
     assert triples["memory"] == ["subject", ":", "n3", "|", "k", ":", "5"]
 
 
+def test_different_texts_come_each_with_its_exemplar(server: Server, run: Path) -> None:
+    expected = load(run).vary("n3 k5", 3)
+    _, found, _ = server.ask("/v1/vary", {"source": "n3 k5", "k": 3, "coefficients": True, "pieces": True})
+    assert [one["text"] for one in found["texts"]] == [one.text for one in expected]
+    assert [one["exemplar"]["text"] for one in found["texts"]] == [one.exemplar for one in expected]
+    assert found["texts"][0]["pieces"] == expected[0].pieces
+    assert found["texts"][0]["coefficients"] == pytest.approx(expected[0].coefficients.tolist(), abs=1e-5)
+    assert len({one["text"] for one in found["texts"]}) > 1
+    _, grouped, _ = server.ask("/v1/vary", {"table": {"n": "n3"}, "group": "loud"})
+    assert 0 < len(grouped["texts"]) <= 5
+    assert all(one["exemplar"]["text"].startswith("up") for one in grouped["texts"])
+    assert not {"coefficients", "pieces"} & set(grouped["texts"][0])
+
+
 def test_guidance_is_for_one_request(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run.parent, tmp_path / "project")
     guidable = make_guidable(open_run(tmp_path / "project" / run.name)).folder
