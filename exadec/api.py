@@ -3,13 +3,13 @@
 In: a configuration; or a run folder, then sources and exemplars as text. Out: a `Run`; or `Generation`s.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 import numpy as np
 import torch
@@ -21,12 +21,13 @@ from exadec.corpus.prepare import Report, silent
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Retriever
-from exadec.generation import Explanation, Generation, explanation_from_json
+from exadec.generation import Explanation, Generation, TellText, cut_into_parts, require_n_best
 from exadec.inputs import Input, Inputs, or_error
 from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
-from exadec.remote import Service, is_address
-from exadec.request import Request
+from exadec.remote.methods import RemoteMethods
+from exadec.remote.service import Service, is_address
+from exadec.request import Request, complete_request
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.search.guidance import find_form
@@ -41,8 +42,6 @@ from exadec.training.trainer import train as train_run
 One = TypeVar("One")
 _MOST_TRIED = 100
 """Exemplars that are tried for texts that differ; a server finds no more at a time"""
-TellText = Callable[[int, str], None]
-"""Called with a request's number and the beginning of its text."""
 
 
 class Writer:
@@ -166,7 +165,7 @@ class Writer:
             if len(values) != len(sources):
                 lengths = f"as long as `sources`, {len(sources)}, but has length {len(values)} instead"
                 raise ValueError(f"`{name}` must be {lengths}.")
-        requests = [*map(_to_request, sources, exemplars, groups)]
+        requests = [*map(complete_request, sources, exemplars, groups)]
         results = []
         for result in self.answer(requests, n_best, guidance):
             if isinstance(result, RequestError):
@@ -186,7 +185,7 @@ class Writer:
         With a beam of 1, or if words are drawn, that is word by word. A wider beam has to agree first. `search` takes
         the place of the run's settings.
         """
-        request = _to_request(source, exemplar, group)
+        request = complete_request(source, exemplar, group)
         parts: Queue[str | BaseException | Generation | RequestError] = Queue()
 
         def write() -> None:
@@ -204,7 +203,7 @@ class Writer:
             yield part.text
 
         Thread(target=write, daemon=True).start()
-        yield from _cut_into_parts(beginnings())
+        yield from cut_into_parts(beginnings())
 
     def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
         """Up to `count` different texts, each in the manner of one of the nearest exemplars, the best score first.
@@ -252,6 +251,7 @@ class Writer:
         its text, as soon as the search can no longer change it.
         """
         search = search or self.run.config.search
+        require_n_best(n_best, search.beam_size)
         if guidance is not None:
             search = replace(search, guidance=guidance)
         refuse_guidance(search.guidance, self.run.config.model)
@@ -347,112 +347,12 @@ class Writer:
         return self.run.config.model.attend_exemplar
 
 
-def _to_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
-    """What a request says itself comes first."""
-    if not isinstance(source, Request):
-        return Request(source, exemplar, group)
-    return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
-
-
-def _cut_into_parts(beginnings: Iterable[str]) -> Iterator[str]:
-    """What each beginning of a text adds to the one before it; the last one is the whole text."""
-    given = text = ""
-    for text in beginnings:
-        known = text.rstrip("\ufffd")  # the first bytes of a character
-        if len(known) > len(given):
-            yield known[len(given) :]
-            given = known
-    if text != given:
-        yield text[len(given) :]
-
-
 def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> None:
     tell(numbers[place], text)
 
 
-class RemoteWriter(Writer):
+class RemoteWriter(RemoteMethods, Writer):
     """The model of a server. It writes and retrieves as a `Writer` does, but has no run and no model to look at."""
-
-    def __init__(self, service: Service):
-        self._service = service
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)  # copying and pickling ask for these before there is a service
-        raise AttributeError(f"{self._service.address}: a server's model has no `{name}` here; load the run itself.")
-
-    def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
-        bodies = [{"source": source, "group": group, "k": 1} for source in sources]
-        results: list[tuple[str | None, float]] = []
-        for answer in self._service.ask_all("/v1/retrieve", bodies):
-            if isinstance(answer, RequestError):
-                raise answer
-            found = answer["exemplars"]
-            results.append((found[0]["text"], found[0]["similarity"]) if found else (None, 0.0))
-        return results
-
-    def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
-        """Only what can be seen here. The server refuses the rest, with each request."""
-        Request("", exemplar, group)
-
-    def answer(
-        self,
-        requests: Sequence[Request],
-        n_best: int = 1,
-        guidance: float | None = None,
-        search: SearchConfig | None = None,
-        tell: TellText | None = None,
-    ) -> list[Generation | RequestError]:
-        assert tell is None, "`stream` is for that"
-        _refuse_settings(search)
-        bodies = [_body(request, n_best, guidance) for request in requests]
-        answers = self._service.ask_all("/v1/write", bodies)
-        return [
-            one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
-            for body, one in zip(bodies, answers, strict=True)
-        ]
-
-    def stream(
-        self,
-        source: str | Request,
-        exemplar: str | None = None,
-        group: str | None = None,
-        search: SearchConfig | None = None,
-    ) -> Iterator[str]:
-        _refuse_settings(search)
-        request = _to_request(source, exemplar, group)
-        events = self._service.listen("/v1/write", {**_body(request, 1, None), "stream": True})
-        return _cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
-
-    def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
-        found = self._service.ask("/v1/retrieve", {"source": source, "group": group, "k": count})["exemplars"]
-        return list(dict.fromkeys(one["text"] for one in found))
-
-    @cached_property
-    def _tells_groups(self) -> bool:
-        return bool(self._service.ask("/v1/model")["told_groups"])
-
-    def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
-        again = self._service.ask("/v1/write", {**body, "explain": True})
-        if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
-            raise RequestError("the server's exemplars have changed since this was written; write it again.")
-        return explanation_from_json(again)
-
-
-def _refuse_settings(search: SearchConfig | None) -> None:
-    if search is not None:
-        raise RequestError("a server searches with its own settings; leave `search` out, or load the run itself.")
-
-
-def _body(request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
-    """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
-    options: dict[str, Any] = {} if guidance is None else {"guidance": guidance}
-    demands = ("beginning", "required", "forbidden", "max_characters")
-    options |= {name: value for name in demands if (value := getattr(request, name))}
-    asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
-    parts = None if request.mixture is None else [{"exemplar": one, "weight": w} for one, w in request.mixture.parts]
-    how = {"exemplar": request.exemplar, "group": request.group, "mixture": parts, "style": request.style}
-    return {"source": request.source, **how, **asked}
 
 
 def load(

@@ -3,7 +3,7 @@
 In: what a model found. Out: `Generation`; the same as JSON, and back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from exadec.textmetrics.licensing import Stated
+
+TellText = Callable[[int, str], None]
+"""Called with a request's number and the beginning of its text."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,24 @@ class Generation:
 def explanation_from_json(shown: dict[str, Any]) -> Explanation:
     """The explanation that a server answered with."""
     return Explanation(_to_array(shown["attention"]), _to_array(shown["copy_gate"]))
+
+
+def require_n_best(n_best: int, beam_size: int) -> None:
+    """Refuse a number of texts that a beam does not have."""
+    if not isinstance(n_best, int) or not 1 <= n_best <= beam_size:
+        raise ValueError(f"`n_best` must be from 1 to the beam size {beam_size}, but is {n_best!r} instead.")
+
+
+def cut_into_parts(beginnings: Iterable[str]) -> Iterator[str]:
+    """What each beginning of a text adds to the one before it; the last one is the whole text."""
+    given = text = ""
+    for text in beginnings:
+        known = text.rstrip("\ufffd")  # the first bytes of a character
+        if len(known) > len(given):
+            yield known[len(given) :]
+            given = known
+    if text != given:
+        yield text[len(given) :]
 
 
 def _to_list(values: np.ndarray | None) -> Any:

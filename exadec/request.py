@@ -68,6 +68,13 @@ class Request:
         return self.beginning is None and not self.required and not self.forbidden and self.max_characters is None
 
 
+def complete_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
+    """A source as a request. What a request says itself comes first."""
+    if not isinstance(source, Request):
+        return Request(source, exemplar, group)
+    return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
+
+
 def parse_request(line: str, where: str) -> Request:
     """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
     row: dict[str, Any] = parse_row(line, where)

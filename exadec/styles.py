@@ -56,6 +56,15 @@ class Mixture:
         return [text for text, _ in ranked[:count]]
 
 
+def require_style_name(name: str) -> None:
+    """Refuse what cannot be the name of a style."""
+    if _NAME.fullmatch(name) is None:
+        raise RequestError(
+            f"{name!r} cannot be the name of a style: use up to 64 letters, digits, spaces, and . & ' -, "
+            "a letter or digit first."
+        )
+
+
 class Styles:
     """The styles of a file, which need not be there yet, and those that came with a model."""
 
@@ -85,11 +94,7 @@ class Styles:
 
     def save(self, name: str, mixture: Mixture) -> None:
         """Add a style, or replace the one of this name."""
-        if _NAME.fullmatch(name) is None:
-            raise RequestError(
-                f"{name!r} cannot be the name of a style: use up to 64 letters, digits, spaces, and . & ' -, "
-                "a letter or digit first."
-            )
+        require_style_name(name)
         with locked_for_writing(self.path):
             self._write({**self._saved(), name: mixture})
 

@@ -2,9 +2,11 @@
 
 import copy
 import http.server
+import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,10 @@ import exadec
 from exadec.api import Generation, Writer
 from exadec.config import SearchConfig
 from exadec.errors import InputError, RequestError
-from exadec.remote import Service, is_address
+from exadec.remote.methods import RemoteMethods
+from exadec.remote.service import Service, is_address
 from exadec.request import Request
+from exadec.styles import Mixture
 from exadec.training.trainer import train
 from support.serving import Server, serving
 from support.toys import make_guidable, toy_records, variant_config, write_splits
@@ -95,8 +99,15 @@ def test_variants_are_those_of_the_run(remote: Writer, local: Writer) -> None:
     for source, texts in expected.items():
         for one, other in zip(remote.vary(source, 5), texts, strict=True):
             assert_same(one, other)
-    grouped = local.vary(SOURCES[0], 3, group="down")
-    assert [one.text for one in remote.vary(SOURCES[0], 3, group="down")] == [one.text for one in grouped]
+    for count in (3, 1000):
+        grouped = local.vary(SOURCES[0], count, group="down")
+        found = remote.vary(SOURCES[0], count, group="down")
+        assert [one.text for one in found] == [one.text for one in grouped]
+        np.testing.assert_allclose(found[-1].attention, grouped[-1].attention, atol=1e-5)
+    for writer in (remote, local):
+        assert writer.vary("unheard", 3) == []
+        with pytest.raises(RequestError, match="has the group 'nobody'"):
+            writer.vary(SOURCES[0], 3, group="nobody")
 
 
 def test_exemplars_are_those_of_the_run(remote: Writer, local: Writer) -> None:
@@ -131,10 +142,96 @@ def test_an_explanation_of_a_text_that_would_now_be_another_is_refused(remote: W
     assert one.attention is not None
 
 
-def test_a_server_has_no_run_to_look_at(remote: Writer) -> None:
-    with pytest.raises(AttributeError, match="a server's model has no `run` here; load the run itself"):
-        _ = remote.run
+BUILT_ON_OTHERS = {"write", "write_all"}
+"""Methods of a `Writer` that only call its other methods, so that they are right for a server as they are."""
+
+
+def public(names: object) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_a_server_has_every_method_of_a_writer_or_says_why_not(remote: Writer, local: Writer) -> None:
+    assert public(dir(Writer)) == public(vars(RemoteMethods)) | BUILT_ON_OTHERS
+    assert not public(vars(RemoteMethods)) & BUILT_ON_OTHERS
+    for name in public(dir(Writer)):
+        one, other = inspect.getattr_static(type(remote), name), inspect.getattr_static(Writer, name)
+        assert type(one) is type(other), name
+        if not isinstance(one, cached_property):
+            assert inspect.signature(one) == inspect.signature(other), name
+    kept = public(vars(local)) - public(dir(Writer))
+    assert kept == {"run", "model"}
+    for name in kept:
+        with pytest.raises(AttributeError, match=f"keeps its run and its model to itself, so there is no `{name}`"):
+            getattr(remote, name)
+    with pytest.raises(InputError, match="does not send λ of all training targets"):
+        remote.bank()
+    with pytest.raises(RequestError, match="`stream` gives one in parts"):
+        remote.answer([Request("a")], tell=print)
     assert type(copy.copy(remote)) is type(remote)
+
+
+def test_styles_are_those_of_the_run(remote: Writer, local: Writer) -> None:
+    mixture = Mixture((("up n9 k2", 1.0), ("down k2 n9", 0.25)))
+    for one, other in ((remote, local), (local, remote)):
+        one.save_style("Käse & Brot 1.0", mixture)
+        assert other.styles.get("Käse & Brot 1.0") == mixture
+        assert one.styles.all() == other.styles.all() == {"Käse & Brot 1.0": mixture}
+        request = Request(SOURCES[0], style="Käse & Brot 1.0")
+        assert_same(remote.write(request), local.write(request))
+        other.styles.remove("Käse & Brot 1.0")
+        assert one.styles.all() == {}
+    for writer in (remote, local):
+        for name, text in (("a/b", "up"), ("", "up"), ("good", "xyzzy")):
+            with pytest.raises(RequestError, match=r"cannot be the name of a style|no word the model knows"):
+                writer.save_style(name, Mixture.of([text]))
+        for ask in (writer.styles.get, writer.styles.remove):
+            with pytest.raises(RequestError, match="there is no style 'good'; there are none yet"):
+                ask("good")
+    with pytest.raises(AttributeError, match="their file is the server's"):
+        _ = remote.styles.path
+
+
+def test_coefficients_and_exemplars_are_those_of_the_run(remote: Writer, local: Writer) -> None:
+    texts = [*(f"up n{i % 12} k{i % 7}" for i in range(130)), "xyzzy", " ", "down"]
+    for one, other in zip(remote.read_coefficients(texts), local.read_coefficients(texts), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+            np.testing.assert_allclose(one, other, atol=1e-6)
+    assert remote.read_coefficients([]) == local.read_coefficients([]) == []
+    assert [remote.exemplar_text(i) for i in range(5)] == [local.exemplar_text(i) for i in range(5)]
+    for writer in (remote, local):
+        with pytest.raises(IndexError):
+            writer.exemplar_text(10**9)
+    with pytest.raises(IndexError):
+        remote.exemplar_text(-1)
+
+
+def test_a_wrong_number_of_texts_is_the_same_error(remote: Writer, local: Writer) -> None:
+    for wrong in (0, -1, 3, 101, 1.5, "2", None):
+        errors = []
+        for writer in (remote, local):
+            with pytest.raises(ValueError, match="`n_best` must be from 1 to the beam size 2") as error:
+                writer.write(SOURCES[0], n_best=wrong)
+            errors.append((error.type, str(error.value)))
+        assert errors[0] == errors[1]
+        assert errors[0][0] is ValueError
+    for writer in (remote, local):
+        with pytest.raises(ValueError, match="`count` must be at least 1, but is 0 instead"):
+            writer.vary(SOURCES[0], 0)
+
+
+def test_what_every_request_would_be_refused_for_is_refused_at_once(remote: Writer, local: Writer) -> None:
+    for writer in (remote, local):
+        writer.refuse()
+        writer.refuse("up")
+        writer.refuse(group="down")
+        with pytest.raises(RequestError, match="the exemplar 'xyzzy' has no word the model knows"):
+            writer.refuse("xyzzy")
+        with pytest.raises(RequestError, match="has the group 'nobody'"):
+            writer.refuse(group="nobody")
+    # A group says where to look for an exemplar, and one is given.
+    assert_same(remote.write(SOURCES[0], "up n9 k2", group="down"), local.write(SOURCES[0], "up n9 k2", group="down"))
 
 
 def test_errors_say_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +297,7 @@ def test_a_busy_server_is_asked_again_and_another_one_is_recognised() -> None:
 
 
 def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exadec.remote.time.sleep", lambda _: None)
+    monkeypatch.setattr("exadec.remote.service.time.sleep", lambda _: None)
     text, done = b'event: text\ndata: {"text": "a"}\n\n', b'event: done\ndata: {"text": "a b"}\n\n'
     busy = b'event: error\ndata: {"status": 429, "error": "too many"}\n\n'
     refused = b'event: error\ndata: {"status": 409, "error": "no such word"}\n\n'

@@ -13,7 +13,7 @@ import typer
 
 from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, say
 from exadec.errors import InputError
-from exadec.remote import TOKEN
+from exadec.remote.service import TOKEN
 
 _NEEDED = ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
 

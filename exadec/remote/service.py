@@ -35,6 +35,10 @@ def is_address(place: object) -> bool:
     return isinstance(place, str) and place.startswith(("http://", "https://"))
 
 
+class MissingError(InputError):
+    """The server has nothing of this name."""
+
+
 class Service:
     """A server at an address. Each call opens a connection of its own."""
 
@@ -52,10 +56,10 @@ class Service:
         token = os.environ.get(TOKEN) if token is None else token
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
-    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def ask(self, path: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
         """The answer to one question: POST with a body, otherwise GET. A refusal raises `RequestError`."""
         with closing(self._connect()) as connection:
-            return self._ask(connection, path, body)
+            return self._ask(connection, path, body, method)
 
     def ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         """The answers to many questions, in their order; what is refused has its `RequestError` in its place."""
@@ -120,22 +124,29 @@ class Service:
         connection = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return connection(*self._place, timeout=_SILENCE)
 
-    def _ask(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any] | None) -> Any:
+    def _ask(
+        self,
+        connection: http.client.HTTPConnection,
+        path: str,
+        body: dict[str, Any] | None,
+        method: str | None = None,
+    ) -> Any:
         deadline = time.monotonic() + _PATIENCE
         while True:
-            status, pause, content = self._exchange(connection, path, body)
+            status, pause, content = self._exchange(connection, path, body, method)
             if status not in _BUSY or time.monotonic() + pause > deadline:
                 return self._judge(status, content)
             time.sleep(pause)
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any] | None
+        self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any] | None, method: str | None
     ) -> tuple[int, float, bytes]:
         """Status, seconds to wait before asking again, and content."""
         sent = None if body is None else json.dumps(body).encode()
+        method = method or ("GET" if body is None else "POST")
         for attempt in range(2):
             try:
-                connection.request("GET" if body is None else "POST", self._root + path, sent, self._headers)
+                connection.request(method, self._root + path, sent, self._headers)
                 answer = connection.getresponse()
                 pause = answer.headers.get("Retry-After", "")
                 return answer.status, float(pause) if pause.isdigit() else 1.0, answer.read()
@@ -151,6 +162,8 @@ class Service:
         return InputError(f"{self.address}: no server answers there ({reason}); start one with `exadec serve RUN`.")
 
     def _judge(self, status: int, content: bytes) -> Any:
+        if status == HTTPStatus.NO_CONTENT:
+            return None
         try:
             answer = json.loads(content)
             message = "" if status < HTTPStatus.BAD_REQUEST else str(answer["error"])
@@ -158,6 +171,8 @@ class Service:
             raise InputError(f"{self.address}: what answers there (status {status}) is not exadec.") from None
         if status in _REFUSED:
             raise RequestError(message)
+        if status == HTTPStatus.NOT_FOUND:
+            raise MissingError(f"{self.address}: {message}")
         if message:
             raise InputError(f"{self.address}: {message}")
         return answer

@@ -1,0 +1,185 @@
+"""What a `Writer` does, done by asking a server.
+
+In: a `Service`, and the arguments of a `Writer`'s methods. Out: what the methods of a `Writer` of the same run return,
+and the errors that they raise.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Never
+from urllib.parse import quote
+
+import numpy as np
+
+from exadec.config import SearchConfig
+from exadec.corpus.prepare import Report, silent
+from exadec.errors import InputError, RequestError
+from exadec.generation import Explanation, Generation, TellText, cut_into_parts, explanation_from_json, require_n_best
+from exadec.remote.service import MissingError, Service
+from exadec.request import Request, complete_request
+from exadec.styles import Mixture, Styles, require_style_name
+
+_MOST = 100
+"""Texts that a server varies, or reads, at a time"""
+
+
+class RemoteMethods:
+    """Writes and retrieves with the model of a server. There is no run and no model to look at."""
+
+    def __init__(self, service: Service):
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # copying and pickling ask for these before there is a service
+        raise AttributeError(
+            f"{self._service.address}: a server sends texts, and keeps its run and its model to itself, so there is no "
+            f"`{name}` here; load the run itself."
+        )
+
+    def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        bodies = [{"source": source, "group": group, "k": 1} for source in sources]
+        results: list[tuple[str | None, float]] = []
+        for answer in self._service.ask_all("/v1/retrieve", bodies):
+            if isinstance(answer, RequestError):
+                raise answer
+            found = answer["exemplars"]
+            results.append((found[0]["text"], found[0]["similarity"]) if found else (None, 0.0))
+        return results
+
+    def exemplar_text(self, number: int) -> str:
+        """That of a training record. Texts that the server has accepted have no number here, but an id."""
+        if number < 0:
+            raise IndexError(f"there is no exemplar {number}.")
+        try:
+            return str(self._service.ask(f"/v1/exemplars/train-{number}")["text"])
+        except MissingError as error:
+            raise IndexError(str(error)) from None
+
+    @cached_property
+    def styles(self) -> Styles:
+        return RemoteStyles(self._service)
+
+    def bank(self, report: Report = silent) -> np.ndarray:
+        raise InputError(
+            f"{self._service.address}: a server does not send λ of all training targets, which can be gigabytes; ask "
+            "for those of some texts with `read_coefficients`, or load the run itself."
+        )
+
+    def read_coefficients(self, exemplars: Sequence[str]) -> list[np.ndarray | None]:
+        starts = range(0, max(1, len(exemplars)), _MOST)  # without any, the server still says whether it could
+        parts = [{"texts": exemplars[start : start + _MOST]} for start in starts]
+        lam: list[np.ndarray | None] = []
+        for answer in self._service.ask_all("/v1/coefficients", parts):
+            if isinstance(answer, RequestError):
+                raise answer
+            lam += [None if one is None else np.array(one, np.float32) for one in answer["coefficients"]]
+        return lam
+
+    def save_style(self, name: str, mixture: Mixture) -> None:
+        self.styles.save(name, mixture)
+
+    def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
+        """The server says it when it is asked for a text."""
+        if exemplar is not None or group is not None:
+            [found] = self.answer([Request("-", exemplar, group)])
+            if isinstance(found, RequestError):
+                raise found
+
+    def answer(
+        self,
+        requests: Sequence[Request],
+        n_best: int = 1,
+        guidance: float | None = None,
+        search: SearchConfig | None = None,
+        tell: TellText | None = None,
+    ) -> list[Generation | RequestError]:
+        if tell is not None:
+            raise RequestError("a server does not tell of several texts while it writes; `stream` gives one in parts.")
+        _refuse_settings(search)
+        if n_best != 1:
+            require_n_best(n_best, self._about["beam_size"])
+        bodies = [self._body(request, n_best, guidance) for request in requests]
+        answers = self._service.ask_all("/v1/write", bodies)
+        return [
+            one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
+            for body, one in zip(bodies, answers, strict=True)
+        ]
+
+    def stream(
+        self,
+        source: str | Request,
+        exemplar: str | None = None,
+        group: str | None = None,
+        search: SearchConfig | None = None,
+    ) -> Iterator[str]:
+        _refuse_settings(search)
+        request = complete_request(source, exemplar, group)
+        events = self._service.listen("/v1/write", {**self._body(request, 1, None), "stream": True})
+        return cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
+
+    def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
+        if count < 1:
+            raise ValueError(f"`count` must be at least 1, but is {count} instead.")
+        what = {"source": source, "group": group, "k": min(count, _MOST), "coefficients": True, "pieces": True}
+        answers = self._service.ask("/v1/vary", what)["texts"]
+        requests = [Request(source, one["exemplar"]["text"], group) for one in answers]
+        return [
+            Generation.from_json(one, partial(self._ask_why, self._body(request, 1, None), one))
+            for request, one in zip(requests, answers, strict=True)
+        ]
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        """What the server says about its model."""
+        about: dict[str, Any] = self._service.ask("/v1/model")
+        return about
+
+    def _body(self, request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
+        """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
+        options: dict[str, Any] = {} if guidance is None else {"guidance": guidance}
+        demands = ("beginning", "required", "forbidden", "max_characters")
+        options |= {name: value for name in demands if (value := getattr(request, name))}
+        asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}
+        mixture = request.mixture
+        parts = None if mixture is None else [{"exemplar": one, "weight": w} for one, w in mixture.parts]
+        how = {"exemplar": request.exemplar, "group": request.group, "mixture": parts, "style": request.style}
+        if request.exemplar is not None and request.group is not None and not self._about["told_groups"]:
+            del how["group"]  # it would only say where to look for an exemplar
+        return {"source": request.source, **how, **asked}
+
+    def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
+        again = self._service.ask("/v1/write", {**body, "explain": True})
+        if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
+            raise RequestError("the server's exemplars have changed since this was written; write it again.")
+        return explanation_from_json(again)
+
+
+class RemoteStyles(Styles):
+    """The house styles of a server's run."""
+
+    def __init__(self, service: Service):
+        self._service = service
+
+    def __getattr__(self, name: str) -> Never:
+        raise AttributeError(f"the styles of a server have no `{name}` here: their file is the server's.")
+
+    def all(self) -> dict[str, Mixture]:
+        return {
+            one["name"]: Mixture(tuple((part["exemplar"], part["weight"]) for part in one["exemplars"]))
+            for one in self._service.ask("/v1/styles")["styles"]
+        }
+
+    def save(self, name: str, mixture: Mixture) -> None:
+        require_style_name(name)
+        parts = [{"exemplar": text, "weight": weight} for text, weight in mixture.parts]
+        self._service.ask(f"/v1/styles/{quote(name, safe='')}", {"exemplars": parts}, "PUT")
+
+    def remove(self, name: str) -> None:
+        self.get(name)
+        self._service.ask(f"/v1/styles/{quote(name, safe='')}", method="DELETE")
+
+
+def _refuse_settings(search: SearchConfig | None) -> None:
+    if search is not None:
+        raise RequestError("a server searches with its own settings; leave `search` out, or load the run itself.")
