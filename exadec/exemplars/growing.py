@@ -3,6 +3,7 @@
 In: a run's `Retriever` and a `Journal`. Out: a `Retriever` that also finds accepted texts, and no deleted ones.
 """
 
+from collections import Counter
 from functools import cached_property
 
 import numpy as np
@@ -90,6 +91,15 @@ class GrowingRetriever(Retriever):
         if not members.any():
             raise RequestError(f"no exemplar has the group {group!r}.")
         return members
+
+    def count_groups(self) -> Counter[str]:
+        """How many exemplars of each group can be found."""
+        groups, names = self.corpus.groups("train"), self.corpus.group_names
+        alive = self._alive[: self._training] & (groups >= 0)
+        counts = np.bincount(groups[alive], minlength=len(names)).tolist()
+        found = Counter({name: count for name, count in zip(names, counts, strict=True) if count})
+        found.update(text.group for text in self.journal.accepted.values() if text.group is not None)
+        return found
 
     def everybody(self) -> np.ndarray | None:
         return self._alive if self._deleted else None

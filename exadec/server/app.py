@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, FastAPI, Request, Security
+from fastapi import APIRouter, Body, FastAPI, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
@@ -211,6 +211,15 @@ def _about(desk: Desk) -> APIRouter:
     @router.get("/v1/model", summary="What runs here", response_model=schema.Model, responses=_problems(*_ALWAYS))
     async def model() -> Response:
         return JSONResponse(desk.describe())
+
+    @router.get("/v1/groups", summary="Groups by name", response_model=schema.Groups, responses=_problems(*_QUEUED))
+    async def groups(
+        search: Annotated[str, Query(max_length=1000, description="Letters of the name, in whatever case.")] = "",
+        start: Annotated[int, Query(ge=0, le=10**9, description="How many to leave out.")] = 0,
+        k: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    ) -> Response:
+        """Groups whose exemplars can be found, accepted ones included."""
+        return JSONResponse(await desk.groups(search, start, k))
 
     @router.get("/v1/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_ALWAYS))
     def examples() -> Response:

@@ -16,12 +16,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from exadec.api import Writer, load
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
 from exadec.exemplars.journal import Accepted, Journal
 from exadec.generation import Generation
 from exadec.request import Request
+from exadec.server.door import Limits
 from exadec.server.refusals import RefusedError
 from exadec.server.worker import Task, Worker
 from exadec.strict_yaml import Overrides
@@ -32,6 +35,8 @@ logger = logging.getLogger(__name__)
 One = TypeVar("One")
 Event = tuple[str, dict[str, Any]]
 _EXAMPLES = 8
+_GROUPS = 20
+"""Groups that are named where there may be thousands"""
 
 
 def open_writer(
@@ -61,9 +66,9 @@ def open_writer(
 class Desk:
     """Takes requests one by one, has them written together, and gives each its result within the time limit."""
 
-    def __init__(self, writer: Writer, exemplars: GrowingRetriever | None, worker: Worker, seconds: float):
+    def __init__(self, writer: Writer, exemplars: GrowingRetriever | None, worker: Worker, limits: Limits):
         self.writer, self.worker = writer, worker
-        self._exemplars, self._seconds = exemplars, seconds
+        self._exemplars, self._limits = exemplars, limits
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -92,7 +97,7 @@ class Desk:
     async def _follow(
         self, future: "Future[Generation | RequestError]", events: "asyncio.Queue[Event | None]", first: Event
     ) -> AsyncIterator[Event | Generation]:
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self._limits.seconds
         try:
             event: Event | None = first
             while event is not None:
@@ -154,6 +159,26 @@ class Desk:
             raise _not_found(name)
         return {"id": name, "text": self.writer.exemplar_text(number), "group": retriever.group_of(number)}
 
+    async def groups(self, search: str, start: int, count: int) -> dict[str, Any]:
+        """Some of the groups whose names have these letters, those with the most exemplars first."""
+        found = {} if self._exemplars is None else await self.call(self._exemplars.count_groups)
+        wanted = search.casefold()
+        fitting = sorted(
+            (one for one in found.items() if wanted in one[0].casefold()), key=lambda one: (-one[1], one[0])
+        )
+        shown = [{"name": name, "exemplars": number} for name, number in fitting[start : start + count]]
+        return {"count": len(fitting), "groups": shown}
+
+    @cached_property
+    def _trained_groups(self) -> list[str]:
+        """The groups of the training records, the most frequent first."""
+        if self._exemplars is None:
+            return []
+        corpus = self._exemplars.corpus
+        groups = corpus.groups("train")
+        numbers, counts = np.unique(groups[groups >= 0], return_counts=True)
+        return [corpus.group_names[number] for number in numbers[np.argsort(-counts, kind="stable")].tolist()]
+
     def describe(self) -> dict[str, Any]:
         """What runs here."""
         run, model = self.writer.run, self.writer.model
@@ -169,11 +194,16 @@ class Desk:
             "batch_size": config.search.batch_size,
             "max_source": config.corpus.max_source,
             "max_target": config.corpus.max_target,
+            "max_length": config.search.max_length,
+            "max_bytes": self._limits.max_bytes,
+            "max_waiting": self._limits.waiting,
+            "max_seconds": self._limits.seconds,
             "reads_exemplars": config.model.reads_exemplars,
             "adapts": config.model.adaptive,
             "copies": config.model.copy != "none",
             "told_groups": config.corpus.group_in_source,
-            "groups": [] if self._exemplars is None else self._exemplars.corpus.group_names,
+            "group_count": len(self._trained_groups),
+            "groups": self._trained_groups[:_GROUPS],
             "exemplars": self.exemplar_count(),
             "policy": config.exemplars.policy,
             "guidance": config.search.guidance,
@@ -234,7 +264,7 @@ class Desk:
         """The result of a job. One that has begun is waited for if it must `finish`: then it is known what holds."""
         waiting = asyncio.wrap_future(future)
         try:
-            done, _ = await asyncio.wait([waiting], timeout=self._seconds)
+            done, _ = await asyncio.wait([waiting], timeout=self._limits.seconds)
             if not done and (future.cancel() or not finish):
                 raise self._time_is_up()
             return await waiting
@@ -242,7 +272,7 @@ class Desk:
             waiting.cancel()
 
     def _time_is_up(self) -> RefusedError:
-        message = f"this took longer than {self._seconds:g} seconds; ask again later."
+        message = f"this took longer than {self._limits.seconds:g} seconds; ask again later."
         return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, {"Retry-After": "1"})
 
 

@@ -44,7 +44,7 @@ def serve(
         writer, growing = open_run()
         metrics = Metrics()
         worker = Worker(writer, limits.waiting, metrics.count_batch)
-        desk = Desk(writer, growing, worker, limits.seconds)
+        desk = Desk(writer, growing, worker, limits)
         metrics.watch("waiting", "Requests that wait.", lambda: len(worker))
         metrics.watch("exemplars", "Exemplars that can be found.", lambda: desk.exemplar_count() or 0)
         config = uvicorn.Config(

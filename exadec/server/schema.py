@@ -315,6 +315,16 @@ class KeptExemplar(BaseModel):
     group: str | None
 
 
+class CountedGroup(BaseModel):
+    name: str
+    exemplars: int
+
+
+class Groups(BaseModel):
+    count: Annotated[int, Field(description="How many fit, shown or not.")]
+    groups: Annotated[list[CountedGroup], Field(description="Those with the most exemplars first.")]
+
+
 class Example(BaseModel):
     source: str
     group: str | None
@@ -333,15 +343,20 @@ class Model(BaseModel):
     vocabulary: int
     parameters: int
     device: str
-    beam_size: int
-    batch_size: int
-    max_source: int
-    max_target: int
+    beam_size: Annotated[int, Field(description="Of the search; `k` and `beam_size` of a request are no larger.")]
+    batch_size: Annotated[int, Field(description="Texts that are written together at most.")]
+    max_source: Annotated[int, Field(description="Pieces of a source that are read; the rest is cut.")]
+    max_target: Annotated[int, Field(description="Pieces of an exemplar that are read; the rest is cut.")]
+    max_length: Annotated[int, Field(description="Pieces of a text that is written.")]
+    max_bytes: Annotated[int, Field(description="Of a body (413).")]
+    max_waiting: Annotated[int, Field(description="Requests that may wait at a time (429).")]
+    max_seconds: Annotated[float, Field(description="Until a request is answered (503).")]
     reads_exemplars: bool
     adapts: bool
     copies: bool
     told_groups: Annotated[bool, Field(description="Whether the model itself reads the group.")]
-    groups: Annotated[list[str], Field(description="Of the training records.")]
+    group_count: Annotated[int, Field(description="Groups of the training records.")]
+    groups: Annotated[list[str], Field(description="At most 20, the most frequent first; /v1/groups has them all.")]
     exemplars: Annotated[int | None, Field(description="How many can be found; null if none can be retrieved.")]
     policy: str
     guidance: float

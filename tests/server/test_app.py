@@ -13,8 +13,9 @@ from typer.main import get_command
 from exadec.api import load
 from exadec.cli import app
 from exadec.training.checkpoint import open_run
+from exadec.training.trainer import train
 from support.serving import Server, serving
-from support.toys import make_guidable
+from support.toys import make_guidable, toy_records, variant_config, write_splits
 
 SOURCE = "house1 house1 house1 n3 k5"
 
@@ -126,11 +127,22 @@ def test_an_accepted_text_is_an_exemplar_at_once_and_a_deleted_one_never_again(s
     assert (status, answer["error"]) == (409, "no exemplar has the group 'new'.")
 
 
-def test_what_runs_here_is_told(server: Server) -> None:
+def test_what_runs_here_is_told(server: Server, run: Path) -> None:
     status, model, _ = server.ask("/v1/model")
     assert status == 200
     assert (model["variant"], model["reads_exemplars"], model["beam_size"]) == ("adadec", True, 2)
-    assert sorted(model["groups"]) == ["calm", "loud"]
+    assert (sorted(model["groups"]), model["group_count"]) == (["calm", "loud"], 2)
+    limits = {name: value for name, value in model.items() if name.startswith("max_") or name == "batch_size"}
+    search, corpus = load(run).run.config.search, load(run).run.config.corpus
+    assert limits == {
+        "batch_size": search.batch_size,
+        "max_source": corpus.max_source,
+        "max_target": corpus.max_target,
+        "max_length": search.max_length,
+        "max_bytes": 200_000,
+        "max_waiting": 256,
+        "max_seconds": 30.0,
+    }
     status, examples, _ = server.ask("/v1/examples")
     assert all(one["source"].startswith("house") for one in examples["examples"])
     assert len(examples["examples"]) == 8
@@ -142,6 +154,38 @@ def test_what_runs_here_is_told(server: Server) -> None:
     assert server.ask("/nothing")[0] == 404
     status, _, headers = server.ask("/v1/exemplars/own-0", method="PUT")
     assert (status, headers["allow"]) == (405, "GET, DELETE")
+
+
+def test_thousands_of_groups_are_counted_and_searched(tmp_path: Path) -> None:
+    records = toy_records(4000, seed=0)
+    for number, record in enumerate(records):
+        record["group"] = f"Outlet {number % 3990}"  # ten of them have two
+    write_splits(tmp_path, records)
+    config = variant_config(tmp_path, "adadec", epochs=1, evaluation_size=5)
+    with serving(train(config, tmp_path / "run").folder) as server:
+        model = server.ask("/v1/model")[1]
+        assert (len(model["groups"]), len(json.dumps(model)) < 2000) == (20, True)
+        total = server.ask("/v1/groups?k=1")[1]["count"]
+        assert model["group_count"] == total > 3000
+        begun = [server.ask(f"/v1/groups?start={start}&k=1000")[1]["groups"] for start in range(0, total, 1000)]
+        names = [one["name"] for page in begun for one in page]
+        assert len(names) == len(set(names)) == total
+        counts = [one["exemplars"] for page in begun for one in page]
+        assert counts == sorted(counts, reverse=True)
+        assert counts[0] == 2
+        assert set(names[: counts.index(1)]) <= set(model["groups"])
+        found = server.ask(f"/v1/groups?search={names[-1].swapcase().replace(' ', '%20')}")[1]
+        assert names[-1] in {one["name"] for one in found["groups"]}
+        assert found["count"] == sum(names[-1] in name for name in names) == len(found["groups"]) < 20
+        body = {"source": SOURCE, "target": "up n3", "group": "A new one"}
+        name = server.ask("/v1/exemplars", body)[1]["id"]
+        assert server.ask("/v1/groups?search=new")[1] == {"count": 1, "groups": [{"name": "A new one", "exemplars": 1}]}
+        server.ask(f"/v1/exemplars/{name}", method="DELETE")
+        assert server.ask("/v1/groups?search=new")[1] == {"count": 0, "groups": []}
+        for wrong in ("k=0", "k=x", "start=-1", f"search={'a' * 1001}"):
+            status, answer, _ = server.ask(f"/v1/groups?{wrong}")
+            assert (status, list(answer)) == (422, ["error"])
+            assert answer["error"].startswith(f"'{wrong.split('=')[0]}': ")
 
 
 def test_requests_that_arrive_together_are_written_together(server: Server) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import torch
@@ -335,6 +336,28 @@ def test_the_way_with_facts_is_the_servers_unless_another_is_chosen(open_page: A
     open_demands(strict)
     expect(strict.get_by_role("radio", name="Strict")).to_be_checked()
     asks(strict, {"facts": "mark"}, strict.get_by_text("Mark", exact=True).click)
+
+
+def test_a_group_is_found_among_thousands(open_page: Any) -> None:
+    """The list has few of them at a time, those whose names have the letters that were typed."""
+    names = [*(f"Outlet {number}" for number in range(4000)), "loud"]
+
+    def answer(route: Any) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        fitting = [name for name in names if query.get("search", [""])[0].lower() in name.lower()]
+        shown = [{"name": name, "exemplars": 1} for name in fitting[: int(query["k"][0])]]
+        route.fulfill(json={"count": len(fitting), "groups": shown})
+
+    page = ready(open_page(DESK, prepare=lambda page: page.route("**/v1/groups?*", answer)))
+    offered = page.locator("#groups option")
+    expect(offered).to_have_count(50)
+    page.get_by_label("Retrieve from").press_sequentially("LOU")
+    expect(offered).to_have_count(1)
+    expect(offered).to_have_attribute("value", "loud")
+    page.get_by_label("Retrieve from").fill("loud")
+    page.get_by_label("Retrieve from").blur()
+    expect(text_of(page, 0)).to_have_text(LOUD_TEXT)
+    expect(text_of(page, 2)).to_have_text(LOUD_TEXT)
 
 
 def test_a_damaged_link_is_named(open_page: Any) -> None:

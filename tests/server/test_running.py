@@ -165,7 +165,7 @@ def test_schemathesis_finds_no_violation(run: Path, tmp_path: Path) -> None:
             [*command, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-        assert "17 selected / 17 total" in done.stdout
+        assert "18 selected / 18 total" in done.stdout
         assert server.ask("/v1/write", {"source": SOURCE})[0] in (200, 409)
 
 

@@ -2,7 +2,7 @@
 
 import { ask } from "./server.js";
 
-export let model = { reads_exemplars: true, adapts: false, groups: [] };
+export let model = { reads_exemplars: true, adapts: false, group_count: 0 };
 export let styles = [];
 
 export async function loadModel() {

@@ -9,7 +9,7 @@ import { drawMap, loadMap, showMap } from "./map.js";
 import { loadModel, model } from "./model.js";
 import { hover, leave, press } from "./pointing.js";
 import { ask } from "./server.js";
-import { retrieve, showRows, showSource, sourceChanged } from "./source.js";
+import { offerGroups, retrieve, showRows, showSource, sourceChanged } from "./source.js";
 import { fromAddress, keep, state, toAddress } from "./state.js";
 import { saveStyle, showStyles } from "./styles.js";
 import { writeAll, writeSoon } from "./texts.js";
@@ -42,6 +42,7 @@ function listen() {
     showSource();
     sourceChanged();
   };
+  $("group").oninput = later(150, offerGroups);
   $("group").onchange = (event) => { state.group = event.target.value; sourceChanged(); };
   $("strength").oninput = (event) => {
     state.strength = Number(event.target.value);
@@ -100,8 +101,8 @@ function describe() {
   const count = model.exemplars?.toLocaleString("en") ?? "no";
   $("model").textContent = `${model.variant} · ${count} exemplars · ${model.policy}`;
   $("strength-field").hidden = !model.takes_guidance;
-  $("group-field").hidden = !model.groups.length;
-  $("groups").append(...model.groups.slice(0, 5000).map((value) => make("option", { value })));
+  $("group-field").hidden = !model.group_count;
+  if (model.group_count) offerGroups();
   $("more").hidden = !model.reads_exemplars || !model.exemplars;
   $("add-card").hidden = !model.reads_exemplars;
 }

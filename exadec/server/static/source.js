@@ -2,12 +2,13 @@
 
 import { setCards } from "./cards.js";
 import { model } from "./model.js";
-import { askPatiently } from "./server.js";
+import { ask, askPatiently } from "./server.js";
 import { keep, state, whatToSay } from "./state.js";
 import { writeAll } from "./texts.js";
 import { $, endNotice, later, make, notify, WAIT } from "./tools.js";
 
 const RETRIEVED = 3;
+const OFFERED = 50; // groups, of which there may be thousands
 
 export function showSource() {
   for (const input of document.getElementsByName("form")) input.checked = input.value === state.form;
@@ -33,6 +34,20 @@ export function showRows() {
     remove.onclick = () => { state.rows.splice(number, 1); showRows(); sourceChanged(); };
     return make("div", { kind: "row" }, ...cells, remove);
   }));
+}
+
+/** The groups whose names have the letters in the field, for its list. */
+export async function offerGroups() {
+  const search = $("group").value.trim();
+  try {
+    const { groups } = await ask(`groups?search=${encodeURIComponent(search)}&k=${OFFERED}`);
+    if ($("group").value.trim() !== search) return; // the answer to later letters is on its way, or there
+    $("groups").replaceChildren(...groups.map(({ name, exemplars }) => (
+      make("option", { value: name, label: `${exemplars.toLocaleString("en")} exemplars` })
+    )));
+  } catch {
+    // The list only helps; retrieving says what is wrong.
+  }
 }
 
 const retrieveSoon = later(WAIT, retrieve);
