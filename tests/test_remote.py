@@ -3,6 +3,7 @@
 import copy
 import http.server
 import inspect
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from exadec.remote.service import Service, is_address
 from exadec.request import Request
 from exadec.styles import Mixture
 from exadec.training.trainer import train
+from support.command import assert_refused
+from support.command import exadec as exadec_command
 from support.serving import Server, serving
 from support.toys import make_guidable, toy_records, variant_config, write_splits
 
@@ -232,6 +235,52 @@ def test_what_every_request_would_be_refused_for_is_refused_at_once(remote: Writ
             writer.refuse(group="nobody")
     # A group says where to look for an exemplar, and one is given.
     assert_same(remote.write(SOURCES[0], "up n9 k2", group="down"), local.write(SOURCES[0], "up n9 k2", group="down"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--json", "--n-best", "2"],
+        ["--json", "--vary", "3"],
+        ["--exemplar", "up n9 k2"],
+        ["--group", "down"],
+        ["--style", "brief"],
+    ],
+    ids=" ".join,
+)
+def test_the_command_line_writes_with_a_server(
+    server: Server, run: Path, local: Writer, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.setenv("EXADEC_TOKEN", "geheim")
+    local.save_style("brief", Mixture.of(["up n9 k2"]))
+    lines = "\n".join([*SOURCES[:6], "", "unheard"]).encode()
+    there, here = (exadec_command("generate", place, *options, stdin=lines) for place in (server.address, run))
+    assert (there.returncode, there.stderr) == (here.returncode, here.stderr)
+    assert there.returncode == 2
+    if "--json" not in options:
+        assert there.stdout == here.stdout
+    for one, other in zip(there.stdout.splitlines(), here.stdout.splitlines(), strict=True):
+        if "--json" in options:
+            found, expected = json.loads(one), json.loads(other)
+            assert found.pop("score", 0) == pytest.approx(expected.pop("score", 0), abs=1e-5)
+            assert [text for text, _ in found.pop("alternatives")] == [t for t, _ in expected.pop("alternatives")]
+            assert found == expected
+    local.styles.remove("brief")
+
+
+def test_the_command_line_says_what_a_server_cannot_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, message in (
+        (["--split", "test"], "a server's splits are not here; give --split the run itself."),
+        (["--set", "search.beam_size=1"], "a server has its own settings, device and corpus; leave these out."),
+        (["--n-best", "3"], "--n-best must be from 1 to the beam size 2."),
+        (["--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
+        (["--style", "nope"], "there is no style 'nope'"),
+    ):
+        monkeypatch.setenv("EXADEC_TOKEN", "geheim")
+        assert_refused(exadec_command("generate", server.address, *given, stdin=b"a"), message)
+    monkeypatch.setenv("EXADEC_TOKEN", "x")
+    assert_refused(exadec_command("generate", server.address, stdin=b"a"), "the token is missing or wrong")
+    assert_refused(exadec_command("generate", "http://127.0.0.1:9", stdin=b"a"), "no server answers there")
 
 
 def test_errors_say_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,13 @@ messages = Console(stderr=True)
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, or a name that `config list` shows.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or a file of `export`.")]
+RunOrServer = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Folder of a trained run, a file of `export`, or the address of a server, http://HOST:PORT.",
+    ),
+]
 CorpusFolder = Annotated[
     Path | None,
     typer.Option("--corpus", metavar="FOLDER", help="The run's corpus, if it is not where the run says."),

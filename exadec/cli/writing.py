@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 import typer
 from rich.console import Console
 
-from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, messages, say
-from exadec.config import CorpusConfig
+from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, RunOrServer, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError, RequestError
 from exadec.reading.content import parse_json
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
+from exadec.remote.service import Service, is_address
 from exadec.request import Request, parse_request
 from exadec.views.progress import Display
 
@@ -36,8 +36,18 @@ STDIN = "<stdin>"
 _LIKE_A_RECORD = re.compile(rb'\s*{\s*"(source|table|uid|exemplar|group)"\s*:')
 
 
+class _Limits(NamedTuple):
+    """What a model can take."""
+
+    beam_size: int
+    batch_size: int
+    max_source: int
+    max_target: int
+    told_groups: bool
+
+
 def generate(
-    run: RunFolder,
+    run: RunOrServer,
     exemplar: Annotated[
         str | None, typer.Option(help="Write in the manner of this text; by default the run's policy picks one.")
     ] = None,
@@ -84,15 +94,14 @@ def generate(
 
     Results come in the order of the input, as soon as they are written.
     A line that cannot be read has an empty result and a message; the exit status is then 2.
+    A server that asks for a token gets the one in the variable EXADEC_TOKEN.
     New text gets its exemplar by the policy the run was trained with.
     The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
     """
-    from exadec.bundle.packed import open_folder_or_bundle
-
     overrides = set_ or []
-    config = open_folder_or_bundle(run, overrides).config
-    if not 1 <= n_best <= config.search.beam_size:
-        raise InputError(f"--n-best must be from 1 to the beam size {config.search.beam_size}.")
+    limits = _find_limits(run, overrides)
+    if not 1 <= n_best <= limits.beam_size:
+        raise InputError(f"--n-best must be from 1 to the beam size {limits.beam_size}.")
     if vary is not None and vary < 1:
         raise InputError(f"--vary must be at least 1, but is {vary}.")
     if vary is not None and (n_best > 1 or exemplar is not None or style is not None or split is not None):
@@ -100,11 +109,13 @@ def generate(
     if split is not None:
         if exemplar is not None or group is not None or style is not None or records:
             raise InputError("--split writes for the corpus; leave out --exemplar, --group, --style and --records.")
-        _generate_split(run, split, n_best, as_json, overrides, device, corpus)
+        if is_address(run):
+            raise InputError(f"{run}: a server's splits are not here; give --split the run itself.")
+        _generate_split(Path(run), split, n_best, as_json, overrides, device, corpus)
         return
     if style is not None and (exemplar is not None or group is not None):
         raise InputError("--style says how to write; leave out --exemplar and --group.")
-    if exemplar is not None and group is not None and not config.corpus.group_in_source:
+    if exemplar is not None and group is not None and not limits.told_groups:
         raise InputError("--exemplar gives the exemplar and --group says where to look for one: use only one of them.")
     from exadec.api import load
 
@@ -114,8 +125,19 @@ def generate(
         writer.styles.get(style)
     how = Request("", exemplar, group, style=style)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
-    lines = _requests(how, records, 4 * config.search.batch_size if vary is None else 1)
-    _generate_lines(config.corpus, answer, lines, partial(_show, as_json, vary or n_best))
+    lines = _requests(how, records, 4 * limits.batch_size if vary is None else 1)
+    _generate_lines(limits, answer, lines, partial(_show, as_json, vary or n_best))
+
+
+def _find_limits(run: str, overrides: list[str]) -> _Limits:
+    if is_address(run):
+        told = Service(run).ask("/v1/model")
+        return _Limits(*(told[name] for name in _Limits._fields))
+    from exadec.bundle.packed import open_folder_or_bundle
+
+    config = open_folder_or_bundle(Path(run), overrides).config
+    search, corpus = config.search, config.corpus
+    return _Limits(search.beam_size, search.batch_size, corpus.max_source, corpus.max_target, corpus.group_in_source)
 
 
 def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[Generation | RequestError]":
@@ -125,16 +147,20 @@ def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterato
             yield RequestError("--vary looks for exemplars by itself; leave out exemplar, style and demands.")
             continue
         try:
-            best, *others = writer.vary(request.source, count, request.group)
+            texts = writer.vary(request.source, count, request.group)
         except RequestError as error:
             yield error
             continue
+        if not texts:
+            yield RequestError("no exemplar is like this source, so there is nothing to vary.")
+            continue
+        best, *others = texts
         best.alternatives[:] = [(one.text, one.score) for one in others]
         yield best
 
 
 def _generate_lines(
-    config: CorpusConfig,
+    limits: _Limits,
     answer: "Callable[[list[Request]], Iterable[Generation | RequestError]]",
     requests: "Iterable[Sequence[Request | _Unread]]",
     show: Callable[..., None],
@@ -160,8 +186,8 @@ def _generate_lines(
         sys.stdout.flush()
         lines += len(arrived)
     for count, what, limit in (
-        (cut, "source", config.max_source),
-        (exemplars_cut, "exemplar", config.max_target),
+        (cut, "source", limits.max_source),
+        (exemplars_cut, "exemplar", limits.max_target),
     ):
         if count:
             say(f"{_count(count, what)} longer than {limit} pieces, and cut.")
