@@ -1,8 +1,10 @@
 """Real processes: limits, tokens, signals, kills, and what schemathesis makes of the description."""
 
 import http.client
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,15 +12,19 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import exadec as package
+from exadec.api import train as train_by_name
 from exadec.bundle.packing import export
 from exadec.errors import InputError
 from exadec.server.door import Limits
 from exadec.server.running import serve
 from support.command import assert_refused, exadec
 from support.serving import Server, serving
+from support.small_wire import SMALL
 
 SOURCE = "house1 house1 house1 n3 k5"
 SLOW = """
@@ -167,6 +173,50 @@ def test_schemathesis_finds_no_violation(run: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr
         assert "18 selected / 18 total" in done.stdout
         assert server.ask("/v1/write", {"source": SOURCE})[0] in (200, 409)
+
+
+def test_every_example_of_the_page_works(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).replace("\\\n", "")
+    commands = [line for line in blocks.splitlines() if line]
+    (sample,) = (json.loads(one) for one in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    overrides = {**SMALL, "training.epochs": 1, "folder": str(tmp_path)}
+    run = train_by_name("wire", variant="adadec", overrides=overrides).folder
+    with serving(run) as server:
+        answers = []
+        for command in commands:
+            asked = command.replace("curl ", "curl --fail-with-body ").replace("localhost:8000", server.address[7:])
+            assert asked.count(server.address[7:]) == asked.count("--fail") == 1, command
+            done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, command + done.stdout + done.stderr
+            answers.append(done.stdout)
+        assert len(answers) >= 9
+        assert list(json.loads(answers[0])) == list(sample)
+        assert [list(one) for one in sample["facts"]] == [["words", "begin", "end", "kind", "licensed"]] * 2
+        assert answers[-1] == "204\n"
+        names: dict[str, Any] = {"exadec": package}
+        exec(program.replace("http://127.0.0.1:8000", server.address), names)
+        assert len(names["texts"]) == 2
+        (line,) = re.findall(r"^    exadec (generate http.*) < stories.txt$", page, re.MULTILINE)
+        arguments = line.replace("http://127.0.0.1:8000", server.address).split()
+        assert exadec(*arguments, stdin=b"A flood reached Porto on Monday.").returncode == 0
+
+
+def test_what_was_deleted_is_not_there_after_a_restart(run: Path, tmp_path: Path) -> None:
+    with serving(run, "--exemplars", tmp_path) as server:
+        own = server.ask("/v1/exemplars", {"source": SOURCE, "target": "up zork"})[1]["id"]
+        found = [one["id"] for one in server.ask("/v1/retrieve", {"source": SOURCE, "k": 100})[1]["exemplars"]]
+        assert own in found
+        trained = next(name for name in found if name.startswith("train-"))
+        for name in (own, trained):
+            assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] == 204
+    with serving(run, "--exemplars", tmp_path) as server:
+        found = {one["id"] for one in server.ask("/v1/retrieve", {"source": SOURCE, "k": 100})[1]["exemplars"]}
+        assert len(found) > 10
+        assert not {own, trained} & found
+        assert server.ask("/v1/exemplars", {"source": SOURCE, "target": "up"})[1] == {"id": "own-1"}
+    assert "zork" not in (tmp_path / "accepted.jsonl").read_text("utf-8")
 
 
 def test_a_bundle_without_exemplars_writes_with_given_ones(run: Path, tmp_path: Path) -> None:
