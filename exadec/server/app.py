@@ -74,6 +74,7 @@ def create_app(desk: Desk, limits: Limits, token: str | None, metrics: Metrics) 
 
     app = FastAPIOffline(
         redoc_url=None,
+        redirect_slashes=False,  # an empty id or name is refused, not sent to the list of all
         static_url="/static/docs",
         favicon_url="/static/icon.svg",
         title="exadec",

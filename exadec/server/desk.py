@@ -123,6 +123,7 @@ class Desk:
         return await self._result(self.worker.call(partial(self._retrieve, source, group, count)))
 
     def _retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
+        Request(source, group=group)  # refuses what nothing could be written from
         retriever = self.retriever
         (found,) = retriever.find_several([source], group, count)
         return [
@@ -141,6 +142,7 @@ class Desk:
 
     def _accept(self, text: Accepted) -> str:
         retriever = self.retriever
+        Request(text.source, text.target, text.group)
         self.writer.refuse(text.target, None)  # nobody could write in its manner
         return retriever.accept(text)
 

@@ -80,6 +80,10 @@ def _describe(fault: Mapping[str, Any]) -> str:
     if where[0] == "table" and (len(where) > 1 or kind not in ("missing", "extra_forbidden")):
         return f"'table' {_TABLE}"
     name = _shorten(".".join(part for part in where if not part.startswith(("constrained-", "function-"))))
+    if place == ["path", "id"]:
+        return "'id' must be that of an exemplar, such as train-7 or own-7"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{name!r} must be a JSON object"
     if kind == "missing":
         return "'source' or 'table' is missing" if name == "source" else f"{name!r} is missing"
     if kind == "extra_forbidden" and name == "source":  # of a body with a table

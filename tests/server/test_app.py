@@ -269,6 +269,72 @@ def test_other_doors_refuse_bad_input_too(server: Server, path: str) -> None:
     assert server.ask(path, {"source": "n3 k5", **more})[0] in (200, 201)
 
 
+DOORS = {
+    "source": ("POST", "/v1/write", lambda value: {"source": value}),
+    "exemplar": ("POST", "/v1/write", lambda value: {"source": SOURCE, "exemplar": value}),
+    "group": ("POST", "/v1/write", lambda value: {"source": SOURCE, "group": value}),
+    "style": ("POST", "/v1/write", lambda value: {"source": SOURCE, "style": value}),
+    "mixture": ("POST", "/v1/write", lambda value: {"source": SOURCE, "mixture": [{"exemplar": value}]}),
+    "beginning": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": {"beginning": value}}),
+    "required": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": {"required": [value]}}),
+    "forbidden": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": {"forbidden": [value]}}),
+    "limit": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": {"max_characters": value}}),
+    "facts": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": {"facts": value}}),
+    "options": ("POST", "/v1/write", lambda value: {"source": SOURCE, "options": value}),
+    "table": ("POST", "/v1/write", lambda value: {"table": value}),
+    "stream": ("POST", "/v1/write", lambda value: {"source": SOURCE, "stream": value}),
+    "varied source": ("POST", "/v1/vary", lambda value: {"source": value}),
+    "varied group": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "group": value}),
+    "varied number": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "k": value}),
+    "retrieved": ("POST", "/v1/retrieve", lambda value: {"source": value}),
+    "accepted source": ("POST", "/v1/exemplars", lambda value: {"source": value, "target": "up"}),
+    "accepted target": ("POST", "/v1/exemplars", lambda value: {"source": SOURCE, "target": value}),
+    "accepted group": ("POST", "/v1/exemplars", lambda value: {"source": SOURCE, "target": "up", "group": value}),
+    "placed": ("POST", "/v1/place", lambda value: {"texts": [value]}),
+    "coefficients": ("POST", "/v1/coefficients", lambda value: {"texts": value}),
+    "style's exemplar": ("PUT", "/v1/styles/brief", lambda value: {"exemplars": [{"exemplar": value}]}),
+    "style's weight": ("PUT", "/v1/styles/brief", lambda value: {"exemplars": [{"exemplar": "up", "weight": value}]}),
+    "unknown": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "colour": value}),
+}
+"""How to put a value into each part of a body."""
+NEVER = ["", " \n\t", "a\x00b", "\x1b[2J", [["a"]], {"a": {"b": "c"}}, {"a\x00": "b"}, [None], 1e400, LONG]
+"""What no part of a body may be."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_never_right_is_refused_at_every_door(server: Server, door: str) -> None:
+    method, path, body = DOORS[door]
+    for value in NEVER:
+        status, answer, _ = server.ask(path, body(value), method)
+        assert status in (413, 422), (value, answer)
+        assert list(answer) == ["error"]
+        assert "\n" not in answer["error"]
+        assert 10 < len(answer["error"]) < 500
+    # What is text, but in no script that the model has seen, is written, or refused with a reason.
+    for value in ("🙂👨\u200d👩\u200d👧", "\u202eשלום مرحبا", "e\u0301\ufeff", 3, True, "a" * 20_000):  # noqa: RUF001
+        status, answer, _ = server.ask(path, body(value), method)
+        assert status in (200, 201, 409, 422), (value, answer)
+        assert status < 400 or list(answer) == ["error"]
+    assert server.ask("/v1/write", {"source": SOURCE})[0] == 200
+
+
+def test_bad_names_in_a_path_are_refused(server: Server) -> None:
+    style = {"exemplars": [{"exemplar": "up"}]}
+    for name in ("", "%20", "a%00b", "%F0%9F%99%82", "%E2%80%AE", "a" * 65, "a%2Fb", "%FF"):
+        for method, body in (("PUT", style), ("GET", None), ("DELETE", None)):
+            status, answer, _ = server.ask(f"/v1/styles/{name}", body, method)
+            assert status in (404, 409), (name, method, answer)
+            assert list(answer) == ["error"]
+        for method in ("GET", "DELETE"):
+            status, answer, _ = server.ask(f"/v1/exemplars/{name}", method=method)
+            assert status in (404, 422), (name, answer)
+    assert server.ask("/v1/exemplars/7")[1] == {"error": "'id' must be that of an exemplar, such as train-7 or own-7."}
+    assert server.ask("/v1/write", {"source": "a", "options": 3})[1] == {"error": "'options' must be a JSON object."}
+    long = "b" * 20_000  # the model could not be told of it later
+    for body in ({"source": long, "target": "up"}, {"source": "a", "target": "up", "group": long}):
+        assert server.ask("/v1/exemplars", body)[0] == 409
+
+
 def test_the_page_about_the_server_names_every_route_and_option(server: Server) -> None:
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
     told = {
