@@ -138,6 +138,17 @@ def test_the_page_begins_with_an_example_and_follows_the_source(open_page: Any, 
     expect(page.locator(".card")).to_have_count(4)
 
 
+def test_what_is_typed_before_the_page_is_ready_stays(open_page: Any) -> None:
+    held: list[Any] = []
+    page = open_page(DESK, "", prepare=lambda page: page.route("**/v1/examples", lambda route: held.append(route)))
+    with page.expect_request("**/v1/examples"):
+        page.reload()
+    page.get_by_label("Source", exact=True).fill(SOURCE)
+    held[-1].continue_()
+    expect(text_of(page, 0)).to_have_text(re.compile("k5"))
+    expect(page.get_by_label("Source", exact=True)).to_have_value(SOURCE)
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_a_click_on_the_map_uses_that_exemplar(open_page: Any, server: Server, width: int) -> None:
     page = ready(open_page(width))

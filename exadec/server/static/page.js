@@ -91,7 +91,7 @@ function restore() {
 
 function begin(examples) {
   setCards(firstCards());
-  state.source = examples[0]?.source ?? "";
+  state.source ||= examples[0]?.source ?? ""; // somebody may have begun to type
   showSource();
   showDemands();
   retrieve();
