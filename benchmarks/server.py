@@ -7,7 +7,7 @@ In: a run whose corpus is there. Out: docs/results/server.json: latencies, statu
 The server runs in a process of its own; all clients share another one, on the same cores. Of 20 requests, 18 write
 with a retrieved exemplar, one writes with a given one, and one retrieves. Sources are those of the test split, in turn.
 Whoever gets a 429 waits as long as it says. `full` has a queue smaller than the number of clients, so that some are
-sent away.
+sent away. `facts_off` writes without checking facts, whatever the run's setting is.
 """
 
 import argparse
@@ -125,9 +125,11 @@ def main() -> None:
         "model": run.config.model.variant,
         "training_targets": corpus.size("train"),
         "beam_size": run.config.search.beam_size,
+        "facts": run.config.search.facts,
         "clients": arguments.clients,
     }
-    for name, options in (("default", []), ("full", ["--queue", str(arguments.clients // 4)])):
+    full, free = ["--queue", str(arguments.clients // 4)], ["--set", "search.facts=off"]
+    for name, options in (("default", []), ("full", full), ("facts_off", free)):
         with tempfile.TemporaryDirectory() as folder:
             process, address = start(arguments.run, folder, options)
             try:
