@@ -361,8 +361,9 @@ class SearchConfig:
     if no live one can still win. `certain`: only when no live one can still win. `first`: as soon as a finished one
     scores at least what the best live one scores now. With n-best lists, the n-th best finished one must."""
     guidance: float = 0.0
-    """How strictly to follow the exemplar: the weight of what it changes in log p of each next word. 0 leaves the model
-    as it is. Only for models that read exemplars and were trained with `model.exemplar_skipping`."""
+    """How strictly to follow the exemplar's form: the weight of what it changes in log p of each function word, each
+    punctuation mark and the end. 0 leaves the model as it is. Only for models that read exemplars and were trained with
+    `model.exemplar_skipping`."""
     temperature: float = 0.0
     """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
     top_p: float = 1.0

@@ -26,7 +26,6 @@ from exadec.search.guidance import (
     find_form,
     guide,
     guide_distributions,
-    refuse_guidance,
     with_and_without,
 )
 from exadec.search.rules import Renumbered, Rule
@@ -64,7 +63,6 @@ def search_batch(
     that guidance is for.
     """
     device = next(model.parameters()).device
-    refuse_guidance(config, model.config)
     with torch.no_grad():
         drawing, guided = config.temperature > 0, config.guidance > 0
         rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
@@ -75,6 +73,7 @@ def search_batch(
         state: Any = model.encode((with_and_without(batch) if guided else batch).to(device), given)
         lam = None if state.coefficients is None else state.coefficients[: batch.size]
         if guided:
+            assert model.config.reads_exemplars, "there is nothing to be guided by"
             assert form is not None, "guidance needs to know the words of form"
             emphasis = Emphasis(config.guidance, form)
             whole = guide_distributions(model.step, emphasis, NEVER_WRITTEN)

@@ -16,10 +16,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.nn import functional
 
-from exadec.config import ModelConfig, SearchConfig
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.vocabulary import EOS, NONE, PAD, SPECIALS, Vocabulary
-from exadec.errors import InputError
 from exadec.loading.batch import Batch
 from exadec.model.copying import Choices
 from exadec.search.beam import Known, NextWords, Step
@@ -33,15 +31,6 @@ IMPLAUSIBLE = 1000.0
 of a text that has become too long."""
 LOOKED_AT = 64
 """A plausible word is also among this many likeliest words given the exemplar, or can be copied."""
-
-
-def refuse_guidance(search: SearchConfig, model: ModelConfig) -> None:
-    """Refuse guidance for a model without exemplars."""
-    if search.guidance > 0 and not model.reads_exemplars:
-        raise InputError(
-            f"`search.guidance` is {search.guidance:g}, but this model ({model.variant}) does not read exemplars: "
-            "set it to 0, or use a model that does."
-        )
 
 
 _FORMS: "WeakKeyDictionary[Vocabulary, torch.Tensor]" = WeakKeyDictionary()

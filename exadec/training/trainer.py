@@ -33,7 +33,6 @@ from exadec.model.backends.choice import choose_backend, on_device, pick_device,
 from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters, explain_cell
 from exadec.reading.content import LARGE, read_bytes
-from exadec.search.guidance import refuse_guidance
 from exadec.settings import check_names
 from exadec.strict_yaml import require_choice
 from exadec.textmetrics import Score
@@ -411,7 +410,6 @@ def refuse_settings(config: Config, wanted: str | None = None) -> None:
     training, device = config.training, pick_device(wanted)
     check_names(config)
     require_choice(config.model.cell, CELLS, "model.cell")
-    refuse_guidance(config.search, config.model)
     if training.precision == "bfloat16" and device.type == "cpu":
         raise InputError("`training.precision` is bfloat16, which needs a GPU; leave it at auto.")
     if device.type == "cpu":  # a GPU is asked by the process that trains there

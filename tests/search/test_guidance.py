@@ -18,7 +18,6 @@ from exadec.config import VARIANTS, Config, SearchConfig
 from exadec.corpus.record import SPLITS
 from exadec.corpus.segment import BpeSegmenter, WordSegmenter
 from exadec.corpus.vocabulary import BOS, EOS, NONE, UNK, Vocabulary
-from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.batch import Batch
 from exadec.search import generate
@@ -33,7 +32,6 @@ from exadec.search.guidance import (
     find_form,
     guide,
     guide_distributions,
-    refuse_guidance,
     with_and_without,
 )
 from exadec.training.checkpoint import LAST, open_corpus
@@ -241,15 +239,6 @@ def test_guided_search_keeps_the_coefficients_of_the_exemplars() -> None:
     model, batch = build_small_model(), random_batch(5)
     found = search_batch(model, batch, GUIDED, form=EMPHASIS.form)
     torch.testing.assert_close(found.coefficients, model.exemplar_coefficients(batch).detach())
-
-
-def test_model_without_exemplars_cannot_be_guided() -> None:
-    model = build_small_model(**VARIANTS["seq2seq"])
-    with pytest.raises(
-        InputError, match=r"`search.guidance` is 0.5, but this model \(seq2seq\) does not read exemplars"
-    ):
-        search_batch(model, random_batch(2), SearchConfig(guidance=0.5))
-    refuse_guidance(SearchConfig(guidance=0.0), model.config)
 
 
 @pytest.fixture(scope="module")
