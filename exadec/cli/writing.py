@@ -109,9 +109,7 @@ def generate(
     if split is not None:
         if exemplar is not None or group is not None or style is not None or records:
             raise InputError("--split writes for the corpus; leave out --exemplar, --group, --style and --records.")
-        if is_address(run):
-            raise InputError(f"{run}: a server's splits are not here; give --split the run itself.")
-        _generate_split(Path(run), split, n_best, as_json, overrides, device, corpus)
+        _generate_split(run, split, n_best, as_json, overrides, device, corpus)
         return
     if style is not None and (exemplar is not None or group is not None):
         raise InputError("--style says how to write; leave out --exemplar and --group.")
@@ -334,12 +332,15 @@ def _read_weights(given: str) -> list[float]:
 
 
 def _generate_split(
-    run: Path, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None, corpus: Path | None
+    place: str, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None, corpus: Path | None
 ) -> None:
     from exadec.training.evaluation import check_facts, evaluate, outputs_path
 
+    if is_address(place):
+        raise InputError(f"{place}: a server's splits are not here; give --split the run itself.")
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}; the splits are {', '.join(SPLITS)}.")
+    run = Path(place)
     with Display(messages) as display:
         outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
     for output, facts in zip(outputs, check_facts(run, outputs, split, overrides, corpus), strict=True):
