@@ -208,6 +208,17 @@ def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, 
     assert server.ask(f"/v1/exemplars/{name}")[0] == 404
 
 
+def test_records_with_the_same_text_have_one_card(open_page: Any, server: Server) -> None:
+    source = "house77 house77 house77 n4 k5"
+    names = [server.ask("/v1/exemplars", {"source": source, "target": LOUD_TEXT})[1]["id"] for _ in range(3)]
+    page = ready(open_page(DESK, link(source=source)))
+    texts = [page.locator(".card textarea").nth(number).input_value() for number in range(3)]
+    assert texts[0] == LOUD_TEXT
+    assert len(set(texts)) == 3
+    for name in names:
+        server.ask(f"/v1/exemplars/{name}", method="DELETE")
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_a_permalink_restores_everything(open_page: Any, server: Server, width: int) -> None:
     page = ready(open_page(width))

@@ -68,10 +68,13 @@ export async function retrieve() {
   if (what && model.reads_exemplars && model.exemplars) {
     try {
       const group = state.group.trim() || null;
-      const { exemplars } = await askPatiently("retrieve", { ...what, group, k: RETRIEVED }, signal, notifyOfRetrieval);
+      const { exemplars } = await askPatiently("retrieve", { ...what, group, k: 4 * RETRIEVED }, signal, notifyOfRetrieval);
       endNotice("retrieval");
       const chosen = new Set(state.cards.filter((card) => card.chosen).map((card) => card.text));
-      const found = exemplars.map(({ id, text, similarity }) => (
+      // Several records may have the same text, and one card shows what it does.
+      const texts = exemplars.map(({ text }) => text);
+      const different = exemplars.filter(({ text }, place) => texts.indexOf(text) === place).slice(0, RETRIEVED);
+      const found = different.map(({ id, text, similarity }) => (
         { kind: "retrieved", id, text, similarity, chosen: chosen.has(text) }
       ));
       setCards([...found, ...state.cards.filter((card) => card.kind !== "retrieved")]);
