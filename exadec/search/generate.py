@@ -66,7 +66,8 @@ def search_batch(
     with torch.no_grad():
         drawing, guided = config.temperature > 0, config.guidance > 0
         rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
-        step: Step[Any] = _whole_distributions(model) if drawing else partial(model.choose, rounded=rounded)
+        step: Step[Any] = model.choose if rounded is None else partial(model.choose, rounded=rounded)
+        step = _whole_distributions(model) if drawing else step
         if coefficients is not None and guided:
             coefficients = torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
         given = None if coefficients is None else coefficients.to(device)

@@ -224,7 +224,7 @@ def test_texts_vary_with_their_exemplars(run: Path) -> None:
     assert all(len(set(several)) == len(several) for several in texts)
     assert max(map(len, texts)) > 1
     alone = exadec("generate", run, "--vary", "3", stdin=b"unheard")
-    assert (alone.returncode, alone.stdout) == (2, "\n")
+    assert (alone.returncode, alone.stdout) == (2, "\n\n\n")
     assert "<stdin>:1: no exemplar is like this source, so there is nothing to vary." in alone.stderr
     refused = exadec("generate", run, "--vary", "3", "--records", stdin=row.encode())
     assert refused.returncode == 2
