@@ -135,7 +135,8 @@ def swap(study: dict[str, Any]) -> Iterable[list[str]]:
         traits, measures = one["swapped"]["traits"], one["swapped"]["measures"]
         rates = (traits[name]["if_exemplar_has"] for name in SWAPPED)
         followed = (NOT_YET if rate is None else f"{rate['value']:.0f}%" for rate in rates)
-        numbers = (measures["Leak"]["value"], measures["Support"]["value"], one["kept"]["value"])
+        content = 100 * one["content"]["value"] / one["own_content"]["value"]
+        numbers = (measures["Leak"]["value"], measures["Support"]["value"], one["kept"]["value"], content)
         yield [f"{one['guidance']:g}", *followed, *(f"{number:.1f}%" for number in numbers)]
 
 
@@ -169,11 +170,27 @@ def write_page(tables: Tables) -> str:
         ),
         "## Swapped exemplars",
         "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "
-        "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)).",
+        "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)). *Recall kept* is ROUGE-1 recall "
+        "of the reference, with the swap against without; *content kept* the same of those words of the reference that "
+        "the source has.",
     ]
     for name, study in read_studies():
-        columns = ["guidance", *(f"{trait} followed" for trait in SWAPPED), "leak", "support", "recall kept"]
-        parts += [f"### {name.replace('_', ' ')}: {study['settings']['exemplars']}", render(columns, swap(study))]
+        columns = [
+            "guidance",
+            *(f"{trait} followed" for trait in SWAPPED),
+            "leak",
+            "support",
+            "recall kept",
+            "content kept",
+        ]
+        how = study["settings"]
+        copies = "copies from exemplars" if "attexp" in how["model"] else "does not copy from exemplars"
+        facts = "" if how["search"]["facts"] == "off" else f", `search.facts={how['search']['facts']}`"
+        parts += [
+            f"### {name.replace('_', ' ').capitalize()}",
+            f"{study['swaps']:,} swaps; {how['exemplars']}. The model {copies}{facts}.",
+            render(columns, swap(study)),
+        ]
     parts += [
         "" if list(read_studies()) else NOT_YET.capitalize() + ".",
         "## Time",

@@ -67,7 +67,7 @@ def test_swaps_come_from_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert name == "other_outlets"
     rows = list(tables_page.swap(study))
     assert [row[0] for row in rows] == [f"{one['guidance']:g}" for one in study["strengths"]]
-    assert all(len(row) == 8 and row[-1].endswith("%") for row in rows)
+    assert all(len(row) == 9 and row[-1].endswith("%") for row in rows)
 
 
 def test_page_is_made_of_the_results_that_are_committed() -> None:
