@@ -19,11 +19,16 @@ from support.plans import made_up_result
 from support.swaps import make_study
 
 
+@pytest.fixture(scope="module")
+def committed() -> tables_page.Tables:
+    return tables_page.Tables()
+
+
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: tables_page.Tables) -> Path:
     """Made-up results of Seq2seq and the preset on news, same outlet, for two of three seeds."""
-    plan = tables_page.Tables().plans["news"]
-    for one in tables_page.Tables().rows("news", "outlet"):
+    plan = committed.plans["news"]
+    for one in committed.rows("news", "outlet"):
         ours = one.row.preset == "exadec"
         if not ours and one.row.variant != "seq2seq":
             continue
@@ -50,9 +55,9 @@ def test_comparisons_come_from_result_files(results: Path) -> None:
     assert rows[2][4] == "not yet"
 
 
-def test_development_set_chooses_among_rows_with_all_seeds() -> None:
+def test_development_set_chooses_among_rows_with_all_seeds(committed: tables_page.Tables) -> None:
     def row(*scores: float, wanted: int = 2) -> Filled:
-        one = tables_page.Tables().rows("news", "outlet")[0]
+        one = committed.rows("news", "outlet")[0]
         return replace(one, results=[replace(one.results[0], best_score=score) for score in scores], wanted=wanted)
 
     worse, better, unfinished = row(40.0, 42.0), row(41.0, 42.0), row(50.0)
@@ -70,6 +75,6 @@ def test_swaps_come_from_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert all(len(row) == 9 and row[-1].endswith("%") for row in rows)
 
 
-def test_page_is_made_of_the_results_that_are_committed() -> None:
+def test_page_is_made_of_the_results_that_are_committed(committed: tables_page.Tables) -> None:
     page = Path(__file__).parents[2] / "docs" / "results" / "tables.md"
-    assert page.read_text("utf-8") == tables_page.write_page(tables_page.Tables())
+    assert page.read_text("utf-8") == tables_page.write_page(committed)
