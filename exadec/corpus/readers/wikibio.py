@@ -44,11 +44,13 @@ def _first_sentences(box: Path, numbers: Path, sentences: Path) -> Iterator[tupl
     expected = found = 0
     skipped = []
     for number, line, announced in align(box, numbers):
-        if not _COUNT.fullmatch(announced.strip()) or int(announced) < 1:
+        announced = announced.strip()  # of more than `int` would strip
+        if not _COUNT.fullmatch(announced) or int(announced) < 1:
             rule = "expected a number of sentences of at least 1"
-            raise InputError(f"{numbers}:{number}: {rule}, but found {announced.strip()[:60]!r}.")
-        expected += int(announced)
-        own = [text for _, (_, text) in zip(range(int(announced)), texts, strict=False)]
+            raise InputError(f"{numbers}:{number}: {rule}, but found {announced[:60]!r}.")
+        count = int(announced)
+        expected += count
+        own = [text for _, (_, text) in zip(range(count), texts, strict=False)]
         found += len(own)
         if found < expected:
             message = f"{expected} sentences are announced up to here, but {sentences.name} has only {found}."

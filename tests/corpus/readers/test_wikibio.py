@@ -34,7 +34,7 @@ def test_wikibio_derivative(tmp_path: Path) -> None:
 @pytest.mark.parametrize("home", ["", "train"])
 def test_wikibio_original_takes_first_sentences(tmp_path: Path, home: str) -> None:
     write(tmp_path / home / "train.box", BOX)
-    write(tmp_path / home / "train.nb", "3\n1\n")
+    write(tmp_path / home / "train.nb", "3\n1\x1f\n")  # fuzzing found this space, which `int` does not take for one
     write(tmp_path / home / "train.sent", "first .\nsecond .\n\nb ran .\n")
     records = list(read_wikibio(tmp_path, "train"))
     assert [(record.uid, record.target) for record in records] == [("0", "first ."), ("1", "b ran .")]
