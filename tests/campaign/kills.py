@@ -65,6 +65,11 @@ def has_size(size: int) -> Callable[[Path], bool]:
     return lambda folder: len(BowIndex.open(folder / "index")) == size
 
 
+def has_index(folder: Path) -> bool:
+    """And opens it, which removes what a kill after the last step left: the file that says who is writing."""
+    return (folder / "index" / "manifest.json").is_file() and has_size(1000)(folder)
+
+
 TRAIN = ("train", "toy.yaml", "--run", RUN, "--resume")
 STAGES = {
     "prepare": Stage(arguments=("prepare", "toy.yaml")),
@@ -75,7 +80,7 @@ STAGES = {
         ("prepare", "retrieve"), ("train", "toy.yaml", "--variants", "seq2seq,adadec", "--at-once", "2", "--resume")
     ),
     "torchrun": Stage(("prepare", "retrieve"), TRAIN, processes=2),
-    "index": Stage(call=build_index, settled=lambda folder: (folder / "index" / "manifest.json").is_file()),
+    "index": Stage(call=build_index, settled=has_index),
     "index add": Stage(("index",), call=add_texts, settled=has_size(1300)),
     "index delete": Stage(("index",), call=delete_texts, settled=has_size(900)),
 }
