@@ -6,6 +6,7 @@ A recorded step reads and writes the same tensors each time. So all instances st
 shapes are rounded up, so that few recordings serve all batches.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -38,10 +39,11 @@ class _Recording:
 
 
 class RecordedSearch:
-    """The recordings of one model."""
+    """The recordings of one model. Threads search in turn: a recording has only one set of tensors."""
 
     def __init__(self, record: Record):
         self.record = record
+        self._searching = threading.Lock()
         self._recordings: OrderedDict[Hashable, _Recording] = OrderedDict()
 
     def __call__(
@@ -61,17 +63,18 @@ class RecordedSearch:
         beams = _round_up(advance(step, beams, config, never, n_best), config)
         shapes = tuple((part.shape, part.dtype) for part in _tensors(beams))
         key = config, n_best, shapes, tuple(part.data_ptr() for part in reads)
-        if key not in self._recordings:
-            forward = partial(advance, step, config=config, never=never, n_best=n_best)
-            self._recordings[key] = self._make(beams, forward, [never, *reads])
-            if len(self._recordings) > RECORDINGS:
-                self._recordings.popitem(last=False)
-        found = self._recordings[key]
-        self._recordings.move_to_end(key)
-        _copy(beams, found.beams)
-        while not bool(found.beams.done.all()):
-            found.replay()
-        return found.beams.best(torch.arange(instances, device=device), n_best)
+        with self._searching:
+            if key not in self._recordings:
+                forward = partial(advance, step, config=config, never=never, n_best=n_best)
+                self._recordings[key] = self._make(beams, forward, [never, *reads])
+                if len(self._recordings) > RECORDINGS:
+                    self._recordings.popitem(last=False)
+            found = self._recordings[key]
+            self._recordings.move_to_end(key)
+            _copy(beams, found.beams)
+            while not bool(found.beams.done.all()):
+                found.replay()
+            return found.beams.best(torch.arange(instances, device=device), n_best)
 
     def _make(
         self, beams: Beams[Any], forward: Callable[[Beams[Any]], Beams[Any]], reads: Sequence[torch.Tensor]

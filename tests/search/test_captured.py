@@ -1,15 +1,19 @@
 """The recorded search against the ordinary one. Without a GPU the recorded work is simply done again."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 from exadec.config import VARIANTS, SearchConfig
+from exadec.loading.batch import Batch, collate
 from exadec.search import captured
 from exadec.search.beam import Hypothesis, beam_search
 from exadec.search.captured import RecordedSearch
 from exadec.search.generate import NEVER_WRITTEN
 from exadec.search.guidance import Emphasis, GuidedState, guide, with_and_without
-from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model, random_instances
 
 CPU = torch.device("cpu")
 FORM = torch.arange(VOCABULARY) % 3 != 0
@@ -51,3 +55,19 @@ def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
             expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
             assert texts(recorded(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [5, 7]
+
+
+def test_threads_that_share_a_recording_do_not_disturb_each_other() -> None:
+    model, recorded = build_small_model(), RecordedSearch(lambda work: lambda: (time.sleep(0.001), work())[1])
+    config = SearchConfig(beam_size=2, max_length=6)
+    batches = [collate(random_instances(4, seed), VOCABULARY, False) for seed in range(6)]
+
+    def search(batch: Batch) -> list[list[tuple[list[int], float]]]:
+        with torch.no_grad():
+            return texts(recorded(model.choose, model.encode(batch), 4, config, NEVER_WRITTEN, CPU))
+
+    with torch.no_grad():
+        alone = [beam_search(model.choose, model.encode(one), 4, config, NEVER_WRITTEN, CPU) for one in batches]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(search, batches)) == [*map(texts, alone)]
+    assert len(recorded._recordings) == 1
