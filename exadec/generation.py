@@ -122,7 +122,7 @@ class Generation:
             alternatives=[(one["text"], one["score"]) for one in shown["alternatives"]],
             truncated=shown["truncated"],
             exemplar_truncated=shown["exemplar_truncated"],
-            facts=None if shown["facts"] is None else [Stated(**fact) for fact in shown["facts"]],
+            facts=None if shown["facts"] is None else [_to_fact(one) for one in shown["facts"]],
             exemplar_id=found["id"],
             explain=explain,
         )
@@ -157,3 +157,8 @@ def _to_list(values: np.ndarray | None) -> Any:
 
 def _to_array(values: Any) -> np.ndarray | None:
     return None if values is None else np.array(values, np.float32)
+
+
+def _to_fact(shown: dict[str, Any]) -> Stated:
+    """Keys that a later server may add are left out."""
+    return Stated(**{name: shown[name] for name in Stated._fields})

@@ -321,6 +321,8 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.do_GET()
 
+        do_PUT = do_POST  # noqa: N815 - the name that `http.server` looks for
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -338,11 +340,114 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
 def test_a_busy_server_is_asked_again_and_another_one_is_recognised() -> None:
     with answering((429, b"{}"), (503, b"{}"), (200, b'{"a": 1}'), (200, b"<html>"), (404, b"[]")) as (address, asked):
         service = Service(address)
-        assert service.ask("/v1/model") == {"a": 1}
+        assert service.ask("/v1/model", {"a": int}) == {"a": 1}
         assert asked == ["/prefix/v1/model"] * 3
         for _ in range(2):
-            with pytest.raises(InputError, match="is not exadec"):
-                service.ask("/v1/model")
+            with pytest.raises(InputError, match="does not look like an exadec server"):
+                service.ask("/v1/model", {"a": int})
+
+
+MODEL = {"exadec": "0", "beam_size": 2, "batch_size": 4, "max_source": 9, "max_target": 9, "told_groups": False}
+WRITTEN = {
+    "text": "a",
+    "score": -1.0,
+    "exemplar": {"id": None, "text": "b", "similarity": None},
+    "exemplars": ["b"],
+    "similarity": None,
+    "alternatives": [{"text": "c", "score": -2}],
+    "truncated": 0,
+    "exemplar_truncated": 0,
+    "facts": [{"words": "a", "begin": 0, "end": 1, "kind": "name", "licensed": True}],
+    "coefficients": [1.0, 2],
+    "pieces": ["a"],
+    "memory": [],
+}
+
+
+def spoil(sound: dict[str, object]) -> list[bytes]:
+    """Answers that lack one of these keys, or have another kind of value there."""
+    less = [{name: value for name, value in sound.items() if name != left} for left in sound]
+    other = [{**sound, name: {"other": [1]}} for name in sound]
+    return [json.dumps(one).encode() for one in (*less, *other)]
+
+
+OF_STRANGERS = [
+    (200, b'{"status": "ok", "version": 3}'),
+    (200, b"<html><body>It works!</body></html>"),
+    (200, b"[1, 2, 3]"),
+    (200, b"[" * 100_000),
+    (200, b"null"),
+    (200, b""),
+    (200, b'{"exadec": "\xff"}'),
+    (204, b""),
+    (301, b"<html>Moved</html>"),
+    (401, b"[]"),
+    (404, b'{"detail": "Not Found"}'),
+    (404, b'{"error": {"message": "Not Found"}}'),
+    (500, b"<html>"),
+]
+
+
+OF_STRANGERS += [(200, one) for one in spoil(MODEL)]
+
+
+@pytest.mark.parametrize("answer", OF_STRANGERS, ids=lambda one: str(one)[:70])
+def test_a_server_of_something_else_is_one_clear_line(answer: tuple[int, bytes]) -> None:
+    with answering(answer, answer) as (address, _):
+        message = f"{address}: this does not look like an exadec server"
+        with pytest.raises(InputError) as error:
+            exadec.load(address)
+        assert str(error.value).startswith(message)
+        assert type(error.value) is InputError
+        assert_refused(exadec_command("generate", address, stdin=b"a"), message)
+
+
+ASKING = {
+    "write": (lambda writer: writer.write("a"), WRITTEN),
+    "vary": (lambda writer: writer.vary("a", 2), {"texts": [WRITTEN]}),
+    "retrieve": (lambda writer: writer.retrieve(["a"]), {"exemplars": [{"text": "b", "similarity": 1.0}]}),
+    "coefficients": (lambda writer: writer.read_coefficients(["a"]), {"coefficients": [[[1.0]]]}),
+    "exemplar": (lambda writer: writer.exemplar_text(0), {"text": "b"}),
+    "styles": (lambda writer: writer.styles.all(), {"styles": []}),
+    "style": (lambda writer: writer.save_style("x", Mixture.of(["b"])), {"name": "x", "exemplars": []}),
+}
+
+
+@pytest.mark.parametrize("door", ASKING)
+def test_every_answer_is_looked_at_before_it_is_used(door: str) -> None:
+    ask, sound = ASKING[door]
+    wrong = [*spoil(sound), b"[]", b"<html>", b'"text"', b"3"]
+    if door == "vary":
+        wrong += [json.dumps({"texts": [json.loads(one)]}).encode() for one in spoil(WRITTEN)]
+        wrong += [json.dumps({"texts": [{**WRITTEN, "exemplar": None}]}).encode()]
+    more = json.dumps({**sound, "of a later version": 1}).encode()
+    answers = [json.dumps(MODEL).encode(), json.dumps(sound).encode(), more, *wrong]
+    with answering(*((200, one) for one in answers)) as (address, asked):
+        writer = exadec.load(address)
+        ask(writer)
+        ask(writer)
+        for one in wrong:
+            with pytest.raises(InputError, match="does not look like an exadec server") as error:
+                ask(writer)
+            assert type(error.value) is InputError, one
+        assert len(asked) == len(answers)
+
+
+def test_a_stream_of_something_else_is_one_clear_line() -> None:
+    wrong = [
+        b'{"text": "a"}',
+        b"<html>",
+        b"event: text\ndata: 3\n\n",
+        b"event: text\ndata: a\xff\n\n",
+        b'event: done\ndata: {"txt": 1}\n\n',
+        b'event: error\ndata: {"status": "x", "error": "y"}\n\n',
+        b"event: other\ndata: {\n\n",
+    ]
+    with answering(*((200, one) for one in [json.dumps(MODEL).encode(), *wrong])) as (address, _):
+        writer = exadec.load(address)
+        for _ in wrong:
+            with pytest.raises(InputError, match="does not look like an exadec server"):
+                list(writer.stream("a"))
 
 
 def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from exadec.corpus.record import SPLITS
 from exadec.errors import InputError, RequestError
 from exadec.reading.content import parse_json
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
+from exadec.remote.answers import MODEL
 from exadec.remote.service import Service, is_address
 from exadec.request import Request, parse_request
 from exadec.views.progress import Display
@@ -129,7 +130,7 @@ def generate(
 
 def _find_limits(run: str, overrides: list[str]) -> _Limits:
     if is_address(run):
-        told = Service(run).ask("/v1/model")
+        told = Service(run).ask("/v1/model", MODEL)
         return _Limits(*(told[name] for name in _Limits._fields))
     from exadec.bundle.packed import open_folder_or_bundle
 

@@ -15,6 +15,17 @@ from exadec.config import SearchConfig
 from exadec.corpus.prepare import Report, silent
 from exadec.errors import InputError, RequestError
 from exadec.generation import Explanation, Generation, TellText, cut_into_parts, explanation_from_json, require_n_best
+from exadec.remote.answers import (
+    COEFFICIENTS,
+    EXEMPLAR,
+    EXPLAINED,
+    MODEL,
+    RETRIEVED,
+    STYLE,
+    STYLES,
+    VARIED,
+    WRITTEN,
+)
 from exadec.remote.service import MissingError, Service
 from exadec.request import Request, complete_request
 from exadec.styles import Mixture, Styles, require_style_name
@@ -28,6 +39,7 @@ class RemoteMethods:
 
     def __init__(self, service: Service):
         self._service = service
+        self._about: dict[str, Any] = service.ask("/v1/model", MODEL)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -40,7 +52,7 @@ class RemoteMethods:
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         bodies = [{"source": source, "group": group, "k": 1} for source in sources]
         results: list[tuple[str | None, float]] = []
-        for answer in self._service.ask_all("/v1/retrieve", bodies):
+        for answer in self._service.ask_all("/v1/retrieve", RETRIEVED, bodies):
             if isinstance(answer, RequestError):
                 raise answer
             found = answer["exemplars"]
@@ -52,7 +64,7 @@ class RemoteMethods:
         if number < 0:
             raise IndexError(f"there is no exemplar {number}.")
         try:
-            return str(self._service.ask(f"/v1/exemplars/train-{number}")["text"])
+            return str(self._service.ask(f"/v1/exemplars/train-{number}", EXEMPLAR)["text"])
         except MissingError as error:
             raise IndexError(str(error)) from None
 
@@ -70,7 +82,7 @@ class RemoteMethods:
         starts = range(0, max(1, len(exemplars)), _MOST)  # without any, the server still says whether it could
         parts = [{"texts": exemplars[start : start + _MOST]} for start in starts]
         lam: list[np.ndarray | None] = []
-        for answer in self._service.ask_all("/v1/coefficients", parts):
+        for answer in self._service.ask_all("/v1/coefficients", COEFFICIENTS, parts):
             if isinstance(answer, RequestError):
                 raise answer
             lam += [None if one is None else np.array(one, np.float32) for one in answer["coefficients"]]
@@ -100,7 +112,7 @@ class RemoteMethods:
         if n_best != 1:
             require_n_best(n_best, self._about["beam_size"])
         bodies = [self._body(request, n_best, guidance) for request in requests]
-        answers = self._service.ask_all("/v1/write", bodies)
+        answers = self._service.ask_all("/v1/write", WRITTEN, bodies)
         return [
             one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
             for body, one in zip(bodies, answers, strict=True)
@@ -122,18 +134,12 @@ class RemoteMethods:
         if count < 1:
             raise ValueError(f"`count` must be at least 1, but is {count} instead.")
         what = {"source": source, "group": group, "k": min(count, _MOST), "coefficients": True, "pieces": True}
-        answers = self._service.ask("/v1/vary", what)["texts"]
+        answers = self._service.ask("/v1/vary", VARIED, what)["texts"]
         requests = [Request(source, one["exemplar"]["text"], group) for one in answers]
         return [
             Generation.from_json(one, partial(self._ask_why, self._body(request, 1, None), one))
             for request, one in zip(requests, answers, strict=True)
         ]
-
-    @cached_property
-    def _about(self) -> dict[str, Any]:
-        """What the server says about its model."""
-        about: dict[str, Any] = self._service.ask("/v1/model")
-        return about
 
     def _body(self, request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
         """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
@@ -149,7 +155,7 @@ class RemoteMethods:
         return {"source": request.source, **how, **asked}
 
     def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
-        again = self._service.ask("/v1/write", {**body, "explain": True})
+        again = self._service.ask("/v1/write", EXPLAINED, {**body, "explain": True})
         if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
             raise RequestError("the server's exemplars have changed since this was written; write it again.")
         return explanation_from_json(again)
@@ -167,17 +173,17 @@ class RemoteStyles(Styles):
     def all(self) -> dict[str, Mixture]:
         return {
             one["name"]: Mixture(tuple((part["exemplar"], part["weight"]) for part in one["exemplars"]))
-            for one in self._service.ask("/v1/styles")["styles"]
+            for one in self._service.ask("/v1/styles", STYLES)["styles"]
         }
 
     def save(self, name: str, mixture: Mixture) -> None:
         require_style_name(name)
         parts = [{"exemplar": text, "weight": weight} for text, weight in mixture.parts]
-        self._service.ask(f"/v1/styles/{quote(name, safe='')}", {"exemplars": parts}, "PUT")
+        self._service.ask(f"/v1/styles/{quote(name, safe='')}", STYLE, {"exemplars": parts}, "PUT")
 
     def remove(self, name: str) -> None:
         self.get(name)
-        self._service.ask(f"/v1/styles/{quote(name, safe='')}", method="DELETE")
+        self._service.ask(f"/v1/styles/{quote(name, safe='')}", None, method="DELETE")
 
 
 def _refuse_settings(search: SearchConfig | None) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from exadec.errors import InputError, RequestError
+from exadec.reading.content import matches, parse_json
+from exadec.remote.answers import EVENTS, PROBLEM
 
 TOKEN = "EXADEC_TOKEN"  # noqa: S105 - the name of a variable
 """The environment variable with the token of a server that asks for one."""
@@ -27,6 +29,8 @@ _PATIENCE = 300.0
 _SILENCE = 120.0
 """Seconds without a byte from the server before it counts as gone."""
 _REFUSED = (HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+_NO_ANSWER = ()
+"""The shape that nothing has."""
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -56,12 +60,15 @@ class Service:
         token = os.environ.get(TOKEN) if token is None else token
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
-    def ask(self, path: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
-        """The answer to one question: POST with a body, otherwise GET. A refusal raises `RequestError`."""
-        with closing(self._connect()) as connection:
-            return self._ask(connection, path, body, method)
+    def ask(self, path: str, shape: Any, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
+        """The answer to one question: POST with a body, otherwise GET. A refusal raises `RequestError`.
 
-    def ask_all(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+        An answer without this shape raises `InputError`: it is not that of an exadec server.
+        """
+        with closing(self._connect()) as connection:
+            return self._ask(connection, path, shape, body, method)
+
+    def ask_all(self, path: str, shape: Any, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         """The answers to many questions, in their order; what is refused has its `RequestError` in its place."""
         waiting: SimpleQueue[int] = SimpleQueue()
         for number in range(len(bodies)):
@@ -76,7 +83,7 @@ class Service:
                     except Empty:
                         return
                     try:
-                        answers[number] = self._ask(connection, path, bodies[number])
+                        answers[number] = self._ask(connection, path, shape, bodies[number])
                     except RequestError as error:
                         answers[number] = error
 
@@ -92,7 +99,7 @@ class Service:
             for name, data in self._events(path, body):
                 if name == "error":
                     if data["status"] not in _BUSY or time.monotonic() > deadline:
-                        self._judge(data["status"], json.dumps(data).encode())
+                        raise self._refusal(data["status"], data["error"])
                     time.sleep(1.0)
                     break
                 yield name, data
@@ -108,15 +115,15 @@ class Service:
                 if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                     content = answer.read()
                     if answer.status not in _BUSY:
-                        self._judge(answer.status, content)
+                        self._judge(path, answer.status, content, _NO_ANSWER)
                     yield "error", {"status": answer.status, "error": "the server is busy."}
                     return
                 name = ""
                 for line in answer:
-                    field, _, value = line.decode().rstrip("\n").partition(": ")
-                    name = value if field == "event" else name
-                    if field == "data":
-                        yield name, json.loads(value)
+                    field, _, value = line.rstrip(b"\r\n").partition(b": ")
+                    name = value.decode(errors="replace") if field == b"event" else name
+                    if field == b"data":
+                        yield name, self._parse(path, answer.status, value, EVENTS.get(name, object))
             except (http.client.HTTPException, OSError) as error:
                 raise self._gone(error) from None
 
@@ -128,6 +135,7 @@ class Service:
         self,
         connection: http.client.HTTPConnection,
         path: str,
+        shape: Any,
         body: dict[str, Any] | None,
         method: str | None = None,
     ) -> Any:
@@ -135,7 +143,7 @@ class Service:
         while True:
             status, pause, content = self._exchange(connection, path, body, method)
             if status not in _BUSY or time.monotonic() + pause > deadline:
-                return self._judge(status, content)
+                return self._judge(path, status, content, shape)
             time.sleep(pause)
 
     def _exchange(
@@ -149,7 +157,7 @@ class Service:
                 connection.request(method, self._root + path, sent, self._headers)
                 answer = connection.getresponse()
                 pause = answer.headers.get("Retry-After", "")
-                return answer.status, float(pause) if pause.isdigit() else 1.0, answer.read()
+                return answer.status, float(pause) if pause.isdecimal() else 1.0, answer.read()
             except (http.client.HTTPException, OSError) as error:
                 reopened = connection.sock is not None and attempt == 0  # it may have closed a connection that was idle
                 connection.close()
@@ -161,18 +169,26 @@ class Service:
         reason = getattr(error, "strerror", None) or type(error).__name__
         return InputError(f"{self.address}: no server answers there ({reason}); start one with `exadec serve RUN`.")
 
-    def _judge(self, status: int, content: bytes) -> Any:
-        if status == HTTPStatus.NO_CONTENT:
-            return None
+    def _judge(self, path: str, status: int, content: bytes, shape: Any) -> Any:
+        """The answer, if it has this shape."""
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise self._refusal(status, self._parse(path, status, content, PROBLEM)["error"])
+        return self._parse(path, status, b"null" if status == HTTPStatus.NO_CONTENT else content, shape)
+
+    def _parse(self, path: str, status: int, content: bytes, shape: Any) -> Any:
         try:
-            answer = json.loads(content)
-            message = "" if status < HTTPStatus.BAD_REQUEST else str(answer["error"])
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"{self.address}: what answers there (status {status}) is not exadec.") from None
-        if status in _REFUSED:
-            raise RequestError(message)
-        if status == HTTPStatus.NOT_FOUND:
-            raise MissingError(f"{self.address}: {message}")
-        if message:
-            raise InputError(f"{self.address}: {message}")
+            answer = parse_json(content.decode(), path)
+            fits = matches(answer, shape)
+        except ValueError:
+            fits = False
+        if not fits:
+            raise InputError(
+                f"{self.address}: this does not look like an exadec server; it answers {path} with something else "
+                f"(status {status})."
+            )
         return answer
+
+    def _refusal(self, status: int, message: str) -> InputError:
+        if status in _REFUSED:
+            return RequestError(message)
+        return (MissingError if status == HTTPStatus.NOT_FOUND else InputError)(f"{self.address}: {message}")
