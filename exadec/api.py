@@ -27,7 +27,7 @@ from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
 from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
-from exadec.request import Request, complete_request
+from exadec.request import Request, complete_request, request_to_vary
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.search.guidance import find_form
@@ -205,22 +205,36 @@ class Writer:
         Thread(target=write, daemon=True).start()
         yield from cut_into_parts(beginnings())
 
-    def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
+    def vary(
+        self,
+        source: str | Request,
+        count: int,
+        group: str | None = None,
+        guidance: float | None = None,
+        search: SearchConfig | None = None,
+    ) -> list[Generation]:
         """Up to `count` different texts, each in the manner of one of the nearest exemplars, the best score first.
 
-        They differ more than the best texts of one search do. With a group, exemplars come only from it.
+        They differ more than the best texts of one search do. With a group, exemplars come only from it. `guidance` and
+        `search` are as in `answer`. A source may be a `Request` with demands; an exemplar with which no text fulfils
+        them is left out. If that is so with all of them, the error of the first one is raised.
         """
-        if count < 1:
-            raise ValueError(f"`count` must be at least 1, but is {count} instead.")
-        exemplars = self._find_several(source, group, min(_MOST_TRIED, 8 * count))
-        told = group if self._tells_groups else None
+        request = request_to_vary(source, count, group)
+        exemplars = self._find_several(request.source, request.group, min(_MOST_TRIED, 8 * count))
+        told = replace(request, group=request.group if self._tells_groups else None)
         found: dict[str, Generation] = {}
+        errors: list[RequestError] = []
         for start in range(0, len(exemplars), count):
-            part = exemplars[start : start + count]
-            for one in self.write_all([source] * len(part), part, group=told):
-                found.setdefault(one.text, one)
+            asked = [replace(told, exemplar=exemplar) for exemplar in exemplars[start : start + count]]
+            for one in self.answer(asked, 1, guidance, search):
+                if isinstance(one, RequestError):
+                    errors.append(one)
+                else:
+                    found.setdefault(one.text, one)
             if len(found) >= count:
                 break
+        if errors and not found:
+            raise errors[0]
         return sorted(list(found.values())[:count], key=lambda one: -one.score)
 
     @property

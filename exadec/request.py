@@ -75,6 +75,16 @@ def complete_request(source: str | Request, exemplar: str | None, group: str | N
     return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
 
 
+def request_to_vary(source: str | Request, count: int, group: str | None) -> Request:
+    """The request for so many texts that differ by their exemplars, so it has none itself."""
+    if count < 1:
+        raise ValueError(f"`count` must be at least 1, but is {count} instead.")
+    request = complete_request(source, None, group)
+    if not request.asks_for_exemplar:
+        raise RequestError("different texts have different exemplars; leave out the exemplar, mixture or style.")
+    return request
+
+
 def parse_request(line: str, where: str) -> Request:
     """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
     row: dict[str, Any] = parse_row(line, where)

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -111,6 +112,31 @@ def test_variants_are_those_of_the_run(remote: Writer, local: Writer) -> None:
         assert writer.vary("unheard", 3) == []
         with pytest.raises(RequestError, match="has the group 'nobody'"):
             writer.vary(SOURCES[0], 3, group="nobody")
+        for given in (Request("a", "up"), Request("a", style="b"), Request("a", mixture=Mixture.of(["up"]))):
+            with pytest.raises(RequestError, match="leave out the exemplar, mixture or style"):
+                writer.vary(given, 3)
+        with pytest.raises(RequestError, match="the model cannot write 'zebra'"):  # with whatever exemplar
+            writer.vary(Request(SOURCES[0], required=("zebra",)), 3)
+    with pytest.raises(RequestError, match="its own settings"):
+        remote.vary(SOURCES[0], 3, search=SearchConfig())
+
+
+def test_variants_take_guidance_and_demands(remote: Writer, local: Writer) -> None:
+    asked = [(SOURCES[0], 2.0), (Request(SOURCES[0], group="down", forbidden=("n0",)), None)]
+    asked += [(Request(SOURCES[1], max_characters=5), 1.0)]
+    plain = {one.text: one.score for one in local.vary(SOURCES[0], 4)}
+    for source, guidance in asked:
+        expected, found = local.vary(source, 4, guidance=guidance), remote.vary(source, 4, guidance=guidance)
+        assert expected
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+            again = Request(source, one.exemplar) if isinstance(source, str) else replace(source, exemplar=one.exemplar)
+            assert local.write(again, guidance=guidance).text == one.text
+        np.testing.assert_allclose(found[-1].attention, expected[-1].attention, atol=1e-5)
+    guided = local.vary(SOURCES[0], 4, guidance=2.0)
+    assert {one.text: one.score for one in guided} != plain
+    assert not any("n0" in one.text.split() for one in local.vary(asked[1][0], 4))
+    assert all(len(one.text) <= 5 for one in local.vary(asked[2][0], 4))
 
 
 def test_exemplars_are_those_of_the_run(remote: Writer, local: Writer) -> None:

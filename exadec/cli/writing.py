@@ -142,11 +142,11 @@ def _find_limits(run: str, overrides: list[str]) -> _Limits:
 def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[Generation | RequestError]":
     """The best of several texts for each request, with the others as its alternatives."""
     for request in requests:
-        if not request.asks_for_exemplar or not request.is_free:
-            yield RequestError("--vary looks for exemplars by itself; leave out exemplar, style and demands.")
+        if not request.asks_for_exemplar:
+            yield RequestError("--vary looks for exemplars by itself; leave out exemplar and style.")
             continue
         try:
-            texts = writer.vary(request.source, count, request.group)
+            texts = writer.vary(request, count)
         except RequestError as error:
             yield error
             continue

@@ -5,6 +5,7 @@ and the errors that they raise.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Never
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from exadec.remote.answers import (
     WRITTEN,
 )
 from exadec.remote.service import MissingError, Service
-from exadec.request import Request, complete_request
+from exadec.request import Request, complete_request, request_to_vary
 from exadec.styles import Mixture, Styles, require_style_name
 
 _MOST = 100
@@ -130,15 +131,23 @@ class RemoteMethods:
         events = self._service.listen("/v1/write", {**self._body(request, 1, None), "stream": True})
         return cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
 
-    def vary(self, source: str, count: int, group: str | None = None) -> list[Generation]:
-        if count < 1:
-            raise ValueError(f"`count` must be at least 1, but is {count} instead.")
-        what = {"source": source, "group": group, "k": min(count, _MOST), "coefficients": True, "pieces": True}
-        answers = self._service.ask("/v1/vary", VARIED, what)["texts"]
-        requests = [Request(source, one["exemplar"]["text"], group) for one in answers]
+    def vary(
+        self,
+        source: str | Request,
+        count: int,
+        group: str | None = None,
+        guidance: float | None = None,
+        search: SearchConfig | None = None,
+    ) -> list[Generation]:
+        _refuse_settings(search)
+        request = request_to_vary(source, count, group)
+        what = self._body(request, min(count, _MOST), guidance)
+        asked = {name: value for name, value in what.items() if name not in ("exemplar", "mixture", "style")}
+        answers = self._service.ask("/v1/vary", VARIED, asked)["texts"]
+        bodies = [self._body(replace(request, exemplar=one["exemplar"]["text"]), 1, guidance) for one in answers]
         return [
-            Generation.from_json(one, partial(self._ask_why, self._body(request, 1, None), one))
-            for request, one in zip(requests, answers, strict=True)
+            Generation.from_json(one, partial(self._ask_why, body, one))
+            for body, one in zip(bodies, answers, strict=True)
         ]
 
     def _body(self, request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:

@@ -131,9 +131,10 @@ def _writing(desk: Desk) -> APIRouter:
     async def vary(body: Annotated[schema.VaryBody, Body()]) -> Response:
         """Up to `k` different texts, each in the manner of one of the nearest exemplars.
 
-        They differ more than the alternatives of one text do. With a group, exemplars come only from it.
+        They differ more than the alternatives of one text do. With a group, exemplars come only from it. An exemplar
+        with which no text does what `options` demand is left out.
         """
-        texts = await desk.vary(body.said, body.k, body.group)
+        texts = await desk.vary(Task(schema.to_request(body), settings=body.options.settings), body.k)
         return JSONResponse({"texts": [one.to_json(body.coefficients, body.pieces) for one in texts]})
 
     @router.post(

@@ -110,13 +110,14 @@ class Desk:
         finally:
             future.cancel()  # the client left, or the time is up: do not begin
 
-    async def vary(self, source: str, count: int, group: str | None) -> list[Generation]:
+    async def vary(self, task: Task, count: int) -> list[Generation]:
         """Different texts for the nearest exemplars."""
-        return await self.call(partial(self._vary, source, count, group))
+        self._check(task)
+        return await self.call(partial(self._vary, task, count))
 
-    def _vary(self, source: str, count: int, group: str | None) -> list[Generation]:
+    def _vary(self, task: Task, count: int) -> list[Generation]:
         _ = self.retriever
-        return self.writer.vary(source, count, group)
+        return self.writer.vary(task.request, count, search=task.change(self.writer.run.config.search))
 
     async def retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
         """The nearest exemplars, as the run's policy finds them."""

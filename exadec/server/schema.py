@@ -7,6 +7,7 @@ becomes an answer.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
@@ -80,7 +81,7 @@ _OF_THE_SEARCH = ("guidance", "temperature", "top_p", "seed", "beam_size", "min_
 
 
 class Options(_Body):
-    """Settings of the search, and what the text must and may not say, for this request alone."""
+    """Settings of the search, and what a text must and may not say, for this request alone."""
 
     guidance: Annotated[
         float | None,
@@ -163,6 +164,7 @@ class WriteTable(_Write, _Table):
 class _Vary(_Body):
     group: Group = None
     k: Annotated[Count, Field(description="How many different texts at most.")] = 5
+    options: Options = Options()
     coefficients: Annotated[bool, Field(description="Answer with the coefficients λ of the exemplars.")] = False
     pieces: Annotated[bool, Field(description="Answer with the pieces of each text, and those it could copy.")] = False
 
@@ -206,20 +208,21 @@ def _either(source: type[_Body], table: type[_Body]) -> Any:
     return Annotated[Annotated[source, Tag("source")] | Annotated[table, Tag("table")], Discriminator(_which)]
 
 
-def to_request(body: WriteSource | WriteTable) -> Request:
+def to_request(body: WriteSource | WriteTable | VarySource | VaryTable) -> Request:
     """What the body asks to be written."""
     options = body.options
-    return Request(
+    request = Request(
         body.said,
-        body.exemplar,
-        body.group,
+        group=body.group,
         beginning=options.beginning,
         required=tuple(options.required),
         forbidden=tuple(options.forbidden),
         max_characters=options.max_characters,
-        mixture=None if body.mixture is None else to_mixture(body.mixture),
-        style=body.style,
     )
+    if not isinstance(body, _Write):
+        return request
+    mixture = None if body.mixture is None else to_mixture(body.mixture)
+    return replace(request, exemplar=body.exemplar, mixture=mixture, style=body.style)
 
 
 def to_mixture(parts: Sequence[Part]) -> Mixture:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from exadec.api import TellText, Writer
+from exadec.config import SearchConfig
 from exadec.errors import RequestError
 from exadec.generation import Generation
 from exadec.request import Request
@@ -53,6 +54,10 @@ class Task:
     explain: bool = False
     observe: Observe = _ignore
     """Hears `started`, then `text` with the beginning of the text, each time the search has settled more of it."""
+
+    def change(self, search: SearchConfig) -> SearchConfig:
+        """A run's settings of the search, with those of the task."""
+        return replace(search, **dict(self.settings))
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ class Worker:
                 any(task.observe is not _ignore for task, _ in tasks),
             )
             tell = _tell_growth([task.observe for task, _ in tasks]) if streamed else None
-            search = replace(self.writer.run.config.search, **dict(first.settings))
+            search = first.change(self.writer.run.config.search)
             results = self.writer.answer(requests, first.n_best, search=search, tell=tell)
         except Exception as error:
             if len(tasks) > 1:  # it may be the fault of one of them, or of their number

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from exadec import load
+from exadec.request import Request
 from exadec.training.checkpoint import open_run
 from support.command import SOURCE, assert_refused, assert_refused_in, exadec
 from support.forked import run_forked
@@ -229,6 +230,12 @@ def test_texts_vary_with_their_exemplars(run: Path) -> None:
     refused = exadec("generate", run, "--vary", "3", "--records", stdin=row.encode())
     assert refused.returncode == 2
     assert "<stdin>:1: --vary looks for exemplars by itself" in refused.stderr
+    row = json.dumps({"source": SOURCE, "forbidden": ["up"]})
+    kept = exadec("generate", run, "--vary", "3", "--records", stdin=row.encode())
+    assert kept.returncode == 0, kept
+    expected_texts = [one.text for one in load(run).vary(Request(SOURCE, forbidden=("up",)), 3)]
+    assert kept.stdout.splitlines() == expected_texts + [""] * (3 - len(expected_texts))
+    assert not any("up" in text.split() for text in expected_texts)
 
 
 def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:

@@ -66,6 +66,56 @@ def test_different_texts_come_each_with_its_exemplar(server: Server, run: Path) 
     assert not {"coefficients", "pieces"} & set(grouped["texts"][0])
 
 
+def test_different_texts_take_the_options_of_one_text(server: Server) -> None:
+    def ask(**options: object) -> list[dict[str, Any]]:
+        status, found, _ = server.ask("/v1/vary", {"source": "n3 k5", "k": 4, "options": options})
+        assert status == 200, found
+        return found["texts"]
+
+    plain = ask()
+    assert len(plain) > 1
+    # Each text is what `/v1/write` answers with its exemplar and the same options.
+    for options in (
+        {"beginning": "down"},
+        {"forbidden": ["up"]},
+        {"max_characters": 5},
+        {"required": ["n3 n3"]},
+        {"min_length": 6, "block_ngram": 1},
+        {"temperature": 2.0, "top_p": 0.9, "seed": 3},
+        {"beam_size": 1},
+        {"facts": "mark"},
+        {"guidance": 0},
+    ):
+        found = ask(**options)
+        assert found, options
+        for one in found:
+            body = {"source": "n3 k5", "exemplar": one["exemplar"]["text"], "options": options}
+            assert server.ask("/v1/write", body)[1]["text"] == one["text"], options
+    assert all(one["text"].startswith("down") for one in ask(beginning="down"))
+    assert len({tuple(one["text"] for one in ask(temperature=2.0, seed=seed)) for seed in range(8)}) > 1
+    assert [isinstance(one["facts"], list) for one in (*ask(facts="mark"), plain[0])][-2:] == [True, False]
+    assert ask() == plain
+
+
+VARIED_WRONG = {
+    "guidance": ({"guidance": 2.0}, 409, "trained with model.exemplar_skipping=0.1"),
+    "wide beam": ({"beam_size": 3}, 409, "searches with 2 at most"),
+    "never ends": ({"min_length": 10_000}, 409, "'min_length' must be below"),
+    "drawn": ({"required": ["up"], "temperature": 1}, 409, "required phrases need a search"),
+    "strange word": ({"required": ["zebra"]}, 409, "the model cannot write 'zebra'"),
+    "unknown": ({"guidence": 1}, 422, "'options.guidence' is not known here"),
+}
+
+
+@pytest.mark.parametrize(("options", "status", "message"), VARIED_WRONG.values(), ids=VARIED_WRONG)
+def test_wrong_options_of_different_texts_are_refused(
+    server: Server, options: dict[str, object], status: int, message: str
+) -> None:
+    found, answer, _ = server.ask("/v1/vary", {"source": SOURCE, "options": options})
+    assert (found, list(answer)) == (status, ["error"])
+    assert message in answer["error"]
+
+
 def test_guidance_is_for_one_request(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run.parent, tmp_path / "project")
     guidable = make_guidable(open_run(tmp_path / "project" / run.name)).folder
@@ -285,6 +335,8 @@ DOORS = {
     "stream": ("POST", "/v1/write", lambda value: {"source": SOURCE, "stream": value}),
     "varied source": ("POST", "/v1/vary", lambda value: {"source": value}),
     "varied group": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "group": value}),
+    "varied options": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "options": value}),
+    "varied demand": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "options": {"required": [value]}}),
     "varied number": ("POST", "/v1/vary", lambda value: {"source": SOURCE, "k": value}),
     "retrieved": ("POST", "/v1/retrieve", lambda value: {"source": value}),
     "accepted source": ("POST", "/v1/exemplars", lambda value: {"source": value, "target": "up"}),
