@@ -27,7 +27,7 @@ from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
 from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
-from exadec.request import Request, complete_request, request_to_vary
+from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
 from exadec.search.generate import search_batch
 from exadec.search.guidance import find_form
@@ -58,6 +58,7 @@ class Writer:
         """Retrieve an exemplar from the training data for each source; returns its text, as the model reads it, and its
         similarity. With a group, only training targets of that group (an outlet, an author) are searched.
         """
+        require_sources(sources, group)
         found = self._retriever.find(sources, group)
         return [(self._inputs.found_text(one), one.similarity) for one in found]
 
@@ -89,6 +90,7 @@ class Writer:
 
     def read_coefficients(self, exemplars: Sequence[str]) -> list[np.ndarray | None]:
         """(1 or G, R): λ of each text, as when it is given as an exemplar; None if it has no word the model knows."""
+        require_exemplars(exemplars)
         self._inputs.refuse_mixture()
         table = PieceTable(self.run.vocabulary)
         read = [or_error(self._inputs.read_given, text, table) for text in exemplars]

@@ -3,7 +3,7 @@
 In: a line of text, or a record in JSON. Out: a `Request`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,10 +38,11 @@ class Request:
     """Write in the house style that was saved under this name."""
 
     def __post_init__(self) -> None:
-        for name, text in (("the source", self.source), ("the exemplar", self.exemplar), ("the group", self.group)):
-            if not isinstance(text, str) and (text is not None or name == "the source"):
-                raise RequestError(f"{name} must be text, but is {name_kind(text)}.")
-            require_plain_text(text or "", name)
+        for name in ("source", "exemplar", "group", "style"):
+            text = getattr(self, name)
+            if not isinstance(text, str) and (text is not None or name == "source"):
+                raise RequestError(f"the {name} must be text, but is {name_kind(text)}.")
+            require_plain_text(text or "", f"the {name}")
         phrases = [("the beginning", self.beginning)] if self.beginning is not None else []
         phrases += [(f"a {kind} phrase", one) for kind in ("required", "forbidden") for one in getattr(self, kind)]
         for name, phrase in phrases:
@@ -75,11 +76,26 @@ def complete_request(source: str | Request, exemplar: str | None, group: str | N
     return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
 
 
+def require_sources(sources: Sequence[str], group: str | None) -> None:
+    """Refuse sources that nothing could be written from, before exemplars are looked for."""
+    for source in sources:
+        Request(source, group=group)
+        if not source.strip():
+            raise RequestError("the source is empty.")
+
+
+def require_exemplars(texts: Sequence[str]) -> None:
+    """Refuse texts that could not be given as exemplars to any model."""
+    for text in texts:
+        Request("", text)
+
+
 def request_to_vary(source: str | Request, count: int, group: str | None) -> Request:
     """The request for so many texts that differ by their exemplars, so it has none itself."""
     if count < 1:
         raise ValueError(f"`count` must be at least 1, but is {count} instead.")
     request = complete_request(source, None, group)
+    require_sources([request.source], request.group)
     if not request.asks_for_exemplar:
         raise RequestError("different texts have different exemplars; leave out the exemplar, mixture or style.")
     return request

@@ -4,6 +4,7 @@ import copy
 import http.server
 import inspect
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -248,6 +249,42 @@ def test_a_wrong_number_of_texts_is_the_same_error(remote: Writer, local: Writer
     for writer in (remote, local):
         with pytest.raises(ValueError, match="`count` must be at least 1, but is 0 instead"):
             writer.vary(SOURCES[0], 0)
+
+
+NO_TEXT = {"a\x00b": "has a control character (U+0000); take it out.", "up\x1b[2J": "(U+001B); take it out."}
+NO_TEXT |= {"a\ud800": "is not valid UTF-8.", "b" * 20_000: "at most 10,000 are read."}
+DOORS = {
+    "source": lambda writer, text: writer.write(text),
+    "exemplar": lambda writer, text: writer.write(SOURCES[0], text),
+    "group": lambda writer, text: writer.write(SOURCES[0], group=text),
+    "style": lambda writer, text: writer.write(Request(SOURCES[0], style=text)),
+    "mixture": lambda writer, text: writer.write(Request(SOURCES[0], mixture=Mixture.of(["up", text]))),
+    "streamed": lambda writer, text: list(writer.stream(text)),
+    "varied": lambda writer, text: writer.vary(text, 2),
+    "varied group": lambda writer, text: writer.vary(SOURCES[0], 2, text),
+    "retrieved": lambda writer, text: writer.retrieve([SOURCES[0], text]),
+    "retrieved group": lambda writer, text: writer.retrieve(SOURCES[:1], text),
+    "coefficients": lambda writer, text: writer.read_coefficients(["up", text]),
+    "saved style": lambda writer, text: writer.save_style("good", Mixture.of(["up", text])),
+    "refused": lambda writer, text: writer.refuse(text),
+    "refused group": lambda writer, text: writer.refuse(group=text),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_no_text_is_the_same_error_at_both_doors(remote: Writer, local: Writer, door: str) -> None:
+    for text, message in NO_TEXT.items():
+        errors = []
+        for writer in (remote, local):
+            with pytest.raises(InputError, match=re.escape(message)) as error:
+                DOORS[door](writer, text)
+            errors.append((error.type, str(error.value)))
+        assert errors[0] == errors[1]
+    assert remote.styles.all() == {}
+    if door in ("source", "streamed", "varied", "retrieved"):
+        for writer in (remote, local):
+            with pytest.raises(RequestError, match=r"the source is empty|'source' must be text that is not empty"):
+                DOORS[door](writer, " ")
 
 
 def test_what_every_request_would_be_refused_for_is_refused_at_once(remote: Writer, local: Writer) -> None:

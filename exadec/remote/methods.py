@@ -28,7 +28,7 @@ from exadec.remote.answers import (
     WRITTEN,
 )
 from exadec.remote.service import MissingError, Service
-from exadec.request import Request, complete_request, request_to_vary
+from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.styles import Mixture, Styles, require_style_name
 
 _MOST = 100
@@ -51,6 +51,7 @@ class RemoteMethods:
         )
 
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
+        require_sources(sources, group)
         bodies = [{"source": source, "group": group, "k": 1} for source in sources]
         results: list[tuple[str | None, float]] = []
         for answer in self._service.ask_all("/v1/retrieve", RETRIEVED, bodies):
@@ -80,6 +81,7 @@ class RemoteMethods:
         )
 
     def read_coefficients(self, exemplars: Sequence[str]) -> list[np.ndarray | None]:
+        require_exemplars(exemplars)
         starts = range(0, max(1, len(exemplars)), _MOST)  # without any, the server still says whether it could
         parts = [{"texts": exemplars[start : start + _MOST]} for start in starts]
         lam: list[np.ndarray | None] = []

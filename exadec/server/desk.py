@@ -23,7 +23,7 @@ from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
 from exadec.exemplars.journal import Accepted, Journal
 from exadec.generation import Generation
-from exadec.request import Request
+from exadec.request import Request, require_sources
 from exadec.server.door import Limits
 from exadec.server.refusals import RefusedError
 from exadec.server.worker import Task, Worker
@@ -124,7 +124,7 @@ class Desk:
         return await self._result(self.worker.call(partial(self._retrieve, source, group, count)))
 
     def _retrieve(self, source: str, group: str | None, count: int) -> list[dict[str, Any]]:
-        Request(source, group=group)  # refuses what nothing could be written from
+        require_sources([source], group)
         retriever = self.retriever
         (found,) = retriever.find_several([source], group, count)
         return [
