@@ -54,6 +54,11 @@ class Writer:
         if retriever is not None:
             self._retriever = retriever
 
+    @cached_property
+    def reads_exemplars(self) -> bool:
+        """Whether the exemplar makes a difference; to a plain Seq2seq it makes none."""
+        return self.run.config.model.reads_exemplars
+
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         """Retrieve an exemplar from the training data for each source; returns its text, as the model reads it, and its
         similarity. With a group, only training targets of that group (an outlet, an author) are searched.

@@ -331,6 +331,62 @@ def test_the_command_line_writes_with_a_server(
     local.styles.remove("brief")
 
 
+def test_a_swap_is_that_of_the_run(server: Server, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXADEC_TOKEN", "geheim")
+    monkeypatch.setenv("COLUMNS", "100")
+    given = ["--source", SOURCES[0], "--exemplar", "up n9 k2", "--exemplar", "down k2 n9"]
+    there, here = (exadec_command("swap", place, *given) for place in (server.address, run))
+    assert (there.returncode, there.stdout, there.stderr) == (0, here.stdout, "")
+    assert "up n9 k2" in there.stdout
+    assert "retrieved, similarity" in there.stdout
+
+
+def test_the_command_for_styles_works_with_a_server(
+    server: Server, run: Path, local: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXADEC_TOKEN", "geheim")
+    asked = [[], ["loud", "--exemplar", "up n1 k1", "--exemplar", "up n2 k2"], [], ["loud"], ["loud", "--remove"], []]
+    asked += [["loud"], ["loud", "--remove"], [".loud", "--exemplar", "up"], ["loud", "--exemplar", "xyzzy"]]
+    for given in asked:
+        there = exadec_command("style", server.address, *given)
+        # Take back what it did, so that the command with the run finds the same styles.
+        if "--exemplar" in given and there.returncode == 0:
+            assert local.styles.get("loud") == Mixture.of(["up n1 k1", "up n2 k2"])
+            local.styles.remove("loud")
+        elif given == ["loud", "--remove"] and there.returncode == 0:
+            local.save_style("loud", Mixture.of(["up n1 k1", "up n2 k2"]))
+        here = exadec_command("style", run, *given)
+        assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr), given
+    assert local.styles.all() == {}
+    done = exadec_command("style", server.address, "loud", "--exemplar", "up", "--device", "cpu")
+    assert_refused(done, "a server has its own settings, device and corpus; leave these out.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["swap", "SERVER", "--study", "3"], "a server's splits are not here; give --study the run itself."),
+        (["swap", "SERVER", "--source", "a", "--set", "search.beam_size=1"], "a server has its own settings"),
+        (["report", "RUN", "SERVER"], "a server keeps its model to itself; give this command the run itself."),
+        (["export", "SERVER", "--out", "x.exadec"], "a server keeps its model to itself"),
+        (["serve", "SERVER"], "a server keeps its model to itself"),
+    ],
+    ids=lambda one: one[0] if isinstance(one, list) else "",
+)
+def test_commands_that_need_the_model_say_so(run: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    address = "http://127.0.0.1:9"
+    given = [{"SERVER": address, "RUN": str(run)}.get(one, one) for one in arguments]
+    assert_refused(exadec_command(*given, cwd=tmp_path), f"exadec: {address}: {message}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_whose_model_reads_no_exemplar_has_nothing_to_swap() -> None:
+    told = json.dumps({**MODEL, "reads_exemplars": False}).encode()
+    with answering((200, told)) as (address, _):
+        done = exadec_command("swap", address, "--source", "a")
+    assert_refused(done, "this model reads no exemplar, so there is nothing to swap")
+
+
 def test_the_command_line_says_what_a_server_cannot_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for given, message in (
         (["--split", "test"], "a server's splits are not here; give --split the run itself."),
@@ -410,7 +466,8 @@ def test_a_busy_server_is_asked_again_and_another_one_is_recognised() -> None:
                 service.ask("/v1/model", {"a": int})
 
 
-MODEL = {"exadec": "0", "beam_size": 2, "batch_size": 4, "max_source": 9, "max_target": 9, "told_groups": False}
+MODEL = {"exadec": "0", "beam_size": 2, "batch_size": 4, "max_source": 9, "max_target": 9}
+MODEL |= {"reads_exemplars": True, "told_groups": False}
 WRITTEN = {
     "text": "a",
     "score": -1.0,

@@ -5,15 +5,33 @@ In: text for the user. Out: messages on stderr.
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
 
+from exadec.errors import InputError
+
 messages = Console(stderr=True)
+One = TypeVar("One", Path, list[Path])
+
+
+def refuse_address(given: One) -> One:
+    """Say that a command needs the run itself. A path has lost a slash of the address."""
+    for place in [given] if isinstance(given, Path) else given:
+        scheme, _, rest = str(place).partition(":/")
+        if scheme in ("http", "https"):
+            raise InputError(
+                f"{scheme}://{rest}: a server keeps its model to itself; give this command the run itself."
+            )
+    return given
+
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="YAML file, or a name that `config list` shows.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run, or a file of `export`.")]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", callback=refuse_address, help="Folder of a trained run, or a file of `export`."),
+]
 RunOrServer = Annotated[
     str,
     typer.Argument(

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from exadec.cli.console import CorpusFolder, say
+from exadec.cli.console import CorpusFolder, refuse_address, say
 from exadec.errors import InputError
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", callback=refuse_address, help="Folder of a trained run.")],
     out: Annotated[Path | None, typer.Option(metavar="NAME.exadec", help="The file to write.")] = None,
     onnx: Annotated[
         Path | None,

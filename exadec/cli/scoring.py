@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
-from exadec.cli.console import CorpusFolder, say
+from exadec.cli.console import CorpusFolder, refuse_address, say
 from exadec.cli.score_files import check_aligned, read_exemplars, read_references, read_sources, read_texts
 from exadec.corpus.record import Table
 from exadec.errors import InputError
@@ -195,7 +195,10 @@ def _print_traits(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs with outputs of the same split.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", callback=refuse_address, help="Runs with outputs of the same split."),
+    ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
     corpus: CorpusFolder = None,

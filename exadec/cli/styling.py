@@ -1,6 +1,6 @@
 """The command for house styles: `style`.
 
-In: a run, a name, exemplars. Out: the run's styles on stdout, and in a file beside the run.
+In: a run or a server, a name, exemplars. Out: the run's styles on stdout, and in a file beside the run.
 """
 
 from pathlib import Path
@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from exadec.cli.console import DeviceName, RunFolder, say
+from exadec.cli.console import DeviceName, RunOrServer, say
 from exadec.errors import InputError
 from exadec.reading.lines import read_lines
+from exadec.remote.methods import RemoteStyles
+from exadec.remote.service import Service, is_address
 from exadec.styles import Mixture, Styles
 
 
 def style(
-    run: RunFolder,
+    run: RunOrServer,
     name: Annotated[
         str | None, typer.Argument(help="The style to show, save or remove; without it, all are listed.")
     ] = (None),
@@ -34,7 +36,7 @@ def style(
 
     exadec generate RUN --style brief < stories.txt
 
-    The page and the API of `exadec serve` use the same styles.
+    The page and the API of `exadec serve` use the same styles; RUN may be the address of a server, too.
     """
     texts = [*(exemplar or []), *([] if exemplars is None else _read(exemplars))]
     if name is None:
@@ -59,7 +61,7 @@ def style(
             print(f"{weight:g}\t{text}")
 
 
-def _list(run: Path) -> None:
+def _list(run: str) -> None:
     found = _styles(run).all()
     for name, mixture in found.items():
         print(f"{name}\t{len(mixture.parts)}")
@@ -67,11 +69,13 @@ def _list(run: Path) -> None:
         say("There are no styles yet: exadec style RUN NAME --exemplar TEXT saves one.")
 
 
-def _styles(run: Path) -> Styles:
+def _styles(run: str) -> Styles:
     """Without loading the model."""
+    if is_address(run):
+        return RemoteStyles(Service(run))
     from exadec.bundle.packed import open_folder_or_bundle
 
-    return open_folder_or_bundle(run).styles
+    return open_folder_or_bundle(Path(run)).styles
 
 
 def _read(path: Path) -> list[str]:

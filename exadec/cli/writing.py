@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 import typer
 from rich.console import Console
 
-from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, RunOrServer, SearchOverrides, messages, say
+from exadec.cli.console import CorpusFolder, DeviceName, RunOrServer, SearchOverrides, messages, say
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError, RequestError
 from exadec.reading.content import parse_json
@@ -228,7 +228,7 @@ def _show(
 
 
 def swap(
-    run: RunFolder,
+    run: RunOrServer,
     source: Annotated[str | None, typer.Option(help="What to say.")] = None,
     exemplar: Annotated[list[str] | None, typer.Option(help="How to say it; repeat to compare manners.")] = None,
     study: Annotated[
@@ -276,13 +276,11 @@ def swap(
             "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
         )
     writer = load(run, set_ or [], corpus=corpus)
-    if not writer.run.config.model.reads_exemplars:
-        raise InputError(f"{run}: this model ({writer.run.config.model.variant}) does not read exemplars.")
     Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
 
 
 def _study(
-    run: Path,
+    run: str,
     count: int,
     guidance: str | None,
     seed: int,
@@ -295,6 +293,8 @@ def _study(
     from exadec.views.swap_study import study_swaps
     from exadec.views.swap_tables import render_study, write_study
 
+    if is_address(run):
+        raise InputError(f"{run}: a server's splits are not here; give --study the run itself.")
     if seed < 0:
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)

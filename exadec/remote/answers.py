@@ -11,6 +11,7 @@ MODEL = {
     "batch_size": int,
     "max_source": int,
     "max_target": int,
+    "reads_exemplars": bool,
     "told_groups": bool,
 }
 PROBLEM = {"error": str}

@@ -50,6 +50,10 @@ class RemoteMethods:
             f"`{name}` here; load the run itself."
         )
 
+    @cached_property
+    def reads_exemplars(self) -> bool:
+        return bool(self._about["reads_exemplars"])
+
     def retrieve(self, sources: Sequence[str], group: str | None = None) -> list[tuple[str | None, float]]:
         require_sources(sources, group)
         bodies = [{"source": source, "group": group, "k": 1} for source in sources]

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exadec.api import Generation, Writer
+from exadec.api import Generation, RemoteWriter, Writer
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.corpus.record import Record
@@ -46,6 +46,8 @@ def make_swap(writer: Writer, source: str, exemplars: Sequence[str | None]) -> S
     """Write the source with each exemplar; None stands for the retrieved one."""
     refuse_without_exemplar(writer)
     generations = [writer.write(source, exemplar) for exemplar in exemplars]
+    if isinstance(writer, RemoteWriter):  # a server does not tell what its run was trained on
+        return Swap(source, generations)
     return Swap(source, generations, known_styles(writer.run.config.corpus))
 
 
@@ -75,11 +77,8 @@ def pick_swaps(writer: Writer, count: int = 3) -> list[Swap]:
 
 
 def refuse_without_exemplar(writer: Writer) -> None:
-    model = writer.run.config.model
-    if not model.reads_exemplars:
-        raise InputError(
-            f"{writer.run.folder}: a {model.variant} model reads no exemplar, so there is nothing to swap."
-        )
+    if not writer.reads_exemplars:
+        raise InputError("this model reads no exemplar, so there is nothing to swap; take one that does.")
 
 
 def groups_to_name(run: Run, corpus: Corpus) -> frozenset[str]:

@@ -396,7 +396,7 @@ def test_the_page_about_the_server_names_every_route_and_option(server: Server) 
     }
     paths = server.ask("/openapi.json")[1]["paths"]
     assert told == {(method, path) for path, methods in paths.items() for method in methods}
-    verbs = [get_command(app).commands[name] for name in ("serve", "generate")]
+    verbs = [get_command(app).commands[name] for name in ("serve", "generate", "swap")]
     options = {option for verb in verbs for parameter in verb.params for option in parameter.opts}
     assert set(re.findall(r"--[a-z-]{3,}", page)) <= options
 

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -198,9 +199,12 @@ def test_every_example_of_the_page_works(tmp_path: Path) -> None:
         names: dict[str, Any] = {"exadec": package}
         exec(program.replace("http://127.0.0.1:8000", server.address), names)
         assert len(names["texts"]) == 2
-        (line,) = re.findall(r"^    exadec (generate http.*) < stories.txt$", page, re.MULTILINE)
-        arguments = line.replace("http://127.0.0.1:8000", server.address).split()
-        assert exadec(*arguments, stdin=b"A flood reached Porto on Monday.").returncode == 0
+        lines = re.findall(r"^    exadec (\w+ http.*?)(?: < stories.txt)?$", page, re.MULTILINE)
+        assert [line.split()[0] for line in lines] == ["generate", "swap", "style"]
+        for line in lines:
+            arguments = shlex.split(line.replace("http://127.0.0.1:8000", server.address))
+            done = exadec(*arguments, stdin=b"A flood reached Porto on Monday.")
+            assert done.returncode == 0, done
 
 
 def test_what_was_deleted_is_not_there_after_a_restart(run: Path, tmp_path: Path) -> None:
