@@ -170,7 +170,7 @@ def test_train_takes_a_file_and_overrides_and_returns_the_run(tmp_path: Path) ->
     run = exadec.train(path, variant="seq2seq", overrides=overrides, observe=events.append)
     assert run.folder == Path(config.folder) / "seq2seq"
     assert (run.config.training.epochs, run.config.training.learning_rate) == (1, 1e-5)
-    assert [type(event).__name__ for event in events] == ["Started", "Decoding", "Evaluated"]
+    assert [type(event).__name__ for event in events] == ["Started", *["Evaluating"] * (len(events) - 2), "Evaluated"]
     again = exadec.train(
         str(path), tmp_path / "again", variant="seq2seq", overrides=["training.epochs=1"], device="cpu"
     )

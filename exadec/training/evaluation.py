@@ -4,9 +4,11 @@ In: a model and a split. Out: each output with its source, exemplar and referenc
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from exadec.textmetrics import Measured, Score, licensed, mean_score, measure_al
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, Run, open_corpus, open_run
-from exadec.training.events import Decoding
+from exadec.training.events import Doing, Evaluating
 
 _SAMPLE_SEED = 2019
 
@@ -90,13 +92,40 @@ def choose_sample(size: int, count: int) -> np.ndarray | None:
     return None if count >= size else np.sort(np.random.default_rng(_SAMPLE_SEED).permutation(size)[:count])
 
 
-def report_decoding(observe: Callable[[Decoding], None], split: str) -> Report:
-    """What `decode_split` calls, so that an observer hears of it."""
+def report_as(doing: Doing, observe: Callable[[Evaluating], None], split: str) -> Report:
+    """What `decode_split` or `mean_surprise` calls, so that an observer hears of it."""
 
     def report(what: str, count: int, total: int | None = None) -> None:
-        observe(Decoding(split, count, total))
+        observe(Evaluating(doing, split, count, total))
 
     return report
+
+
+@contextmanager
+def repeating(tell: Callable[[], None], seconds: float = 1.0) -> Iterator[None]:
+    """Call `tell` at once, and again and again from a thread of its own, until the end of the block.
+
+    For work that cannot tell of itself how far it has come. An error of `tell` is raised at the end of the block.
+    """
+    tell()
+    ended, errors = Event(), list[BaseException]()
+
+    def repeat() -> None:
+        try:
+            while not ended.wait(seconds):
+                tell()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def decode_split(
@@ -197,6 +226,7 @@ def mean_surprise(
     chosen: np.ndarray | None = None,
     batch_size: int = 64,
     precision: torch.dtype = torch.float32,
+    report: Report = silent,
 ) -> float:
     """-log p of a target piece given those before it, in nats: the mean over a split, or over its chosen instances.
 
@@ -205,15 +235,18 @@ def mean_surprise(
     """
     loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
     device = next(model.parameters()).device
-    total, pieces = torch.zeros((), dtype=torch.float64, device=device), 0
+    total, pieces, done = torch.zeros((), dtype=torch.float64, device=device), 0, 0
+    count = len(loader) if chosen is None else len(chosen)
     was_training = model.training
     model.eval()
-    for _, batch in loader.search_batches(batch_size, chosen):
+    for indices, batch in loader.search_batches(batch_size, chosen):
         pieces += int((batch.target_output != PAD).sum())  # on the host, to avoid waiting for the GPU
         batch = batch.to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             log_probs = model(batch)  # (B, T)
         total -= log_probs.masked_fill(batch.target_output == PAD, 0.0).sum(dtype=torch.float64)
+        done += len(indices)
+        report(f"computing -log p of {split}", done, count)
     model.train(was_training)
     return total.item() / pieces
 

@@ -5,7 +5,7 @@ In: the trainer's numbers, or a line of `metrics.jsonl`. Out: typed events for o
 
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from exadec.errors import InputError
 from exadec.reading.content import matches, parse_json
@@ -73,14 +73,19 @@ class Evaluated:
         return f"{self.instances:,} of {self.split_size:,}"
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """A split, or a sample of it, is being decoded."""
+Doing = Literal["decoding", "scoring", "computing -log p of"]
 
+
+@dataclass(frozen=True)
+class Evaluating:
+    """A split, or a sample of it, is being decoded and scored."""
+
+    doing: Doing
     split: str
     done: int
     """Instances so far."""
-    total: int | None
+    total: int | None = None
+    """None for scoring, which has all instances at once."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Message:
 
 Line = LossLine | Evaluated
 """Events that are lines of `metrics.jsonl`."""
-TrainingEvent = Started | Line | Decoding
+TrainingEvent = Started | Line | Evaluating
 """Events that `train` sends to its observer."""
 RunEvent = TrainingEvent | Waiting | Finished | Failed | InterruptedRun
 """Events that the observer of several runs gets for each run."""

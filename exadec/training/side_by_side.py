@@ -27,7 +27,7 @@ from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
-from exadec.training.evaluation import evaluate, outputs_path, report_decoding
+from exadec.training.evaluation import evaluate, outputs_path, report_as
 from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.memory import require_memory
 from exadec.training.sharing import shared_card
@@ -327,39 +327,45 @@ def _receive(channel: Connection, process: BaseProcess) -> RunEvent | Message:
 
 def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection) -> None:
     """Main function of a process: train a run, and send its events."""
+    lock = threading.RLock()
+
+    def send(event: RunEvent | Message) -> None:
+        with lock:  # while texts are scored, another thread tells of it
+            channel.send(event)
+
     try:
         _heed_parent()
         torch.set_num_threads(threads)
-        _forward_messages(channel)
-        train(job.config, job.folder, resume, force, observe=channel.send, device=job.device)
+        _forward_messages(send)
+        train(job.config, job.folder, resume, force, observe=send, device=job.device)
         if job.evaluate:
-            evaluate(job.folder, report=report_decoding(channel.send, "test"), device=job.device)
+            evaluate(job.folder, report=report_as("decoding", send, "test"), device=job.device)
         if job.then is not None:
             job.then(job.folder)
-        channel.send(Finished())
+        send(Finished())
     except (Interrupted, KeyboardInterrupt):
-        channel.send(InterruptedRun())
+        send(InterruptedRun())
     except BrokenPipeError:  # the parent process is gone
         pass
     except (InputError, OSError) as error:
-        channel.send(Failed(str(error)))
+        send(Failed(str(error)))
     except Exception as error:
-        channel.send(Failed(explain_lack_of_memory(error) or traceback.format_exc().rstrip()))
+        send(Failed(explain_lack_of_memory(error) or traceback.format_exc().rstrip()))
     os._exit(0)  # a clean exit of torch takes a second, and the next run would wait for it
 
 
-def _forward_messages(channel: Connection) -> None:
+def _forward_messages(send: Callable[[Message], None]) -> None:
     package = logging.getLogger("exadec")
-    package.addHandler(_Forward(channel))
+    package.addHandler(_Forward(send))
     package.setLevel(logging.INFO)
 
 
 class _Forward(logging.Handler):
     """Sends a process's log messages to the parent, which has the terminal."""
 
-    def __init__(self, channel: Connection):
+    def __init__(self, send: Callable[[Message], None]):
         super().__init__()
-        self.channel = channel
+        self.send = send
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.channel.send(Message(record.levelno, record.getMessage()))
+        self.send(Message(record.levelno, record.getMessage()))

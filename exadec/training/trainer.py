@@ -56,11 +56,13 @@ from exadec.training.evaluation import (
     decode_split,
     gather_references,
     mean_surprise,
-    report_decoding,
+    repeating,
+    report_as,
     score_outputs,
 )
 from exadec.training.events import (
     Evaluated,
+    Evaluating,
     Line,
     LossLine,
     Started,
@@ -119,7 +121,7 @@ def train(
     With `resume`, a run that is not there is started, and one that has finished is extended if `config` has more epochs
     or more patience. A run that stopped before its first checkpoint is started again, with or without `resume`.
     `device` is cpu, cuda or cuda:N; by default a GPU if there is one. Under `torchrun` all processes train the run
-    together, each on its own GPU, and only rank 0 calls `observe`.
+    together, each on its own GPU, and only rank 0 calls `observe`. While texts are scored, another thread calls it.
     """
     folder = Path(folder)
     with repeatable(config.training.deterministic), join_processes() as processes, ExitStack() as held:
@@ -290,13 +292,14 @@ class Trainer:
         """The watched score of the development set's texts, the surprise at its targets, and further scores."""
         split = self.model, self.corpus, self.exemplars, "valid"
         chosen = choose_sample(self.corpus.size("valid"), self.config.evaluation_size)
-        report = report_decoding(self.observe, "valid")
-        decoded = decode_split(*split, self.run.config.search, chosen, report)
-        outputs = gather_references(decoded, self.corpus, "valid")
-        others = LOGGED if self.run.config.model.reads_exemplars else ()
-        score, *found = score_outputs([self.config.metric, *others], outputs)
+        decoded = decode_split(*split, self.run.config.search, chosen, report_as("decoding", self.observe, "valid"))
+        with repeating(lambda: self.observe(Evaluating("scoring", "valid", len(decoded)))):
+            outputs = gather_references(decoded, self.corpus, "valid")
+            others = LOGGED if self.run.config.model.reads_exemplars else ()
+            score, *found = score_outputs([self.config.metric, *others], outputs)
         values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
-        return score, mean_surprise(*split, chosen, self.rows, self.precision), values
+        report = report_as("computing -log p of", self.observe, "valid")
+        return score, mean_surprise(*split, chosen, self.rows, self.precision, report), values
 
     def _place(self, batches: int) -> tuple[int, float, float]:
         """Step, epoch and seconds, for a line of metrics."""

@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 from exadec.training.events import (
-    Decoding,
     Evaluated,
+    Evaluating,
     Failed,
     Finished,
     Line,
@@ -73,17 +73,17 @@ class Display:
             self.console.print(parameter_table(event.parameters, event.cell))
             self.training = self.progress.add_task("training", total=event.total_steps, note="")
             self.total_steps = event.total_steps
-        elif isinstance(event, Decoding):
-            self._show_decoding(self.training, "training", event)
+        elif isinstance(event, Evaluating):
+            self._show_evaluating(self.training, "training", event)
         elif self.training is not None:
             self.progress.update(self.training, completed=event.step, note=describe(event))
             place = f"step {event.step:,} of {self.total_steps:,}, {describe_place(event)}"
             self._write_line("training", f"{place}: {describe(event)}", at_once=isinstance(event, Evaluated))
 
-    def _show_decoding(self, task: TaskID | None, what: str, event: Decoding) -> None:
+    def _show_evaluating(self, task: TaskID | None, what: str, event: Evaluating) -> None:
         name = {"valid": "development", "test": "test"}[event.split]
-        total = "" if event.total is None else f" of {event.total:,}"
-        note = f"decoding the {name} set, {event.done:,}{total}"
+        total = " texts" if event.total is None else f" of {event.total:,}"
+        note = f"{event.doing} the {name} set, {event.done:,}{total}"
         if task is not None:
             self.progress.update(task, note=note)
         self._write_line(what, note)
@@ -126,8 +126,8 @@ class RunsDisplay(Display):
             self.progress.update(task, note="failed")
             text = f"{job.name}: {event.message}"
             self.console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        elif isinstance(event, Decoding):
-            self._show_decoding(task, job.name, event)
+        elif isinstance(event, Evaluating):
+            self._show_evaluating(task, job.name, event)
         elif isinstance(event, LossLine | Evaluated):
             self.progress.update(task, completed=event.epoch / job.config.training.epochs, note=describe(event))
             text = f"{describe_place(event)}: {describe(event)}"

@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.files import locked_for_writing
 from exadec.textmetrics.metrics import score_all
+from exadec.textmetrics.scores import Score
 from exadec.training.checkpoint import BEST, LAST, open_corpus, open_run, read_notes
 from exadec.training.evaluation import (
     Output,
@@ -35,9 +38,10 @@ from exadec.training.evaluation import (
     mean_surprise,
     outputs_path,
     read_outputs,
+    repeating,
     score_outputs,
 )
-from exadec.training.events import Decoding, Evaluated, LossLine
+from exadec.training.events import Evaluated, Evaluating, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
 from support.toys import toy_config, toy_records, variant_config, write_splits
@@ -367,13 +371,53 @@ def test_second_training_of_a_run_is_refused(toy: Path) -> None:
     assert [event.step for event in run.metrics()] == [19]
 
 
-def test_the_observer_hears_of_decoding_before_the_score(toy: Path, tmp_path: Path) -> None:
+def test_the_observer_hears_of_all_that_comes_before_the_score(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events: list[object] = []
-    config = variant_config(toy, "seq2seq", epochs=1).replace("search", batch_size=20)
-    train(config, tmp_path / "run", observe=events.append)
-    decoded = [Decoding("valid", done, 50) for done in (20, 40, 50)]
-    assert [event for event in events if isinstance(event, Decoding)] == decoded
-    assert events.index(decoded[-1]) < next(i for i, event in enumerate(events) if isinstance(event, Evaluated))
+    heard_again, scoring = threading.Event(), Evaluating("scoring", "valid", 50)
+
+    def observe(event: object) -> None:
+        events.append(event)
+        if events.count(scoring) == 3:
+            heard_again.set()
+
+    def take_long(names: list[str], outputs: list[Output]) -> list[Score]:
+        assert heard_again.wait(60)
+        return score_outputs(names, outputs)
+
+    monkeypatch.setattr("exadec.training.trainer.score_outputs", take_long)
+    monkeypatch.setattr("exadec.training.trainer.repeating", partial(repeating, seconds=0.01))
+    config = variant_config(toy, "seq2seq", epochs=1, batch_size=32).replace("search", batch_size=20)
+    train(config, tmp_path / "run", observe=observe)
+    heard = [event for event in events if isinstance(event, Evaluating)]
+    again = events.count(scoring)
+    assert again >= 3
+    assert heard == [
+        *(Evaluating("decoding", "valid", done, 50) for done in (20, 40, 50)),
+        *[scoring] * again,
+        *(Evaluating("computing -log p of", "valid", done, 50) for done in (32, 50)),
+    ]
+    assert events.index(heard[-1]) < next(i for i, event in enumerate(events) if isinstance(event, Evaluated))
+
+
+def test_an_observer_that_fails_stops_training_while_texts_are_scored(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    failed = threading.Event()
+
+    def observe(event: object) -> None:
+        events.append(event)
+        if events.count(Evaluating("scoring", "valid", 50)) == 2:
+            failed.set()
+            raise BrokenPipeError
+
+    monkeypatch.setattr("exadec.training.trainer.score_outputs", lambda *_: failed.wait(60) and [None])
+    monkeypatch.setattr("exadec.training.trainer.repeating", partial(repeating, seconds=0.01))
+    with pytest.raises(BrokenPipeError):
+        train(variant_config(toy, "seq2seq", epochs=1), tmp_path / "run", observe=observe)
+    assert not any(isinstance(event, Evaluated) for event in events)
 
 
 def test_training_keeps_its_corpus_from_being_replaced(toy: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from exadec.config import Config
-from exadec.training.events import Decoding, Evaluated, Failed, Finished, LossLine, Started, Waiting
+from exadec.training.events import Evaluated, Evaluating, Failed, Finished, LossLine, Started, Waiting
 from exadec.training.side_by_side import Job
 from exadec.views.progress import Display, RunsDisplay, parameter_table
 from support.shown import show
@@ -121,12 +121,36 @@ def test_a_log_gets_a_line_a_minute_of_a_long_evaluation() -> None:
         before = len(log.lines())
         for second in range(0, 150, 10):
             log.now = second
-            alone.observe(Decoding("valid", 10 * second, 22421))
-            several.follow(job, Decoding("test", 10 * second, 2000))
+            alone.observe(Evaluating("decoding", "valid", 10 * second, 22421))
+            several.follow(job, Evaluating("decoding", "test", 10 * second, 2000))
     expected = []
     for done in (600, 1200):
         expected += [f"training: decoding the development set, {done:,} of 22,421"]
         expected += [f"a: decoding the test set, {done:,} of 2,000"]
+    assert log.lines()[before:] == expected
+
+
+def test_a_log_gets_a_line_a_minute_of_scoring_and_of_surprise() -> None:
+    log, job = Log(), Job(Config.from_dict({"folder": "x"}), Path("a"))
+    with Display(log.console, lambda: log.now) as alone, RunsDisplay(log.console, lambda: log.now) as several:
+        alone.observe(STARTED)
+        alone.observe(LOSS)
+        several.follow(job, STARTED)
+        before = len(log.lines())
+        for second in range(200):
+            log.now = float(second)
+            event = Evaluating("scoring", "valid", 2000)
+            if second > 100:
+                event = Evaluating("computing -log p of", "valid", second, 2000)
+            alone.observe(event)
+            several.follow(job, event)
+    expected = []
+    for note in (
+        "scoring the development set, 2,000 texts",
+        "computing -log p of the development set, 120 of 2,000",
+        "computing -log p of the development set, 180 of 2,000",
+    ):
+        expected += [f"training: {note}", f"a: {note}"]
     assert log.lines()[before:] == expected
 
 
