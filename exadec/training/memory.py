@@ -1,6 +1,7 @@
-"""Whether models fit into memory, before any of it is taken.
+"""Whether models and batches fit into memory, before any of it is taken.
 
-In: the settings of models that are trained at the same time. Out: an error with an estimate, if they are too large.
+In: the settings of models that are trained at the same time; lengths of texts. Out: an error with an estimate, if they
+are too large.
 
 The system hands out more memory than there is, and later swaps, or kills whichever process it likes.
 """
@@ -8,12 +9,15 @@ The system hands out more memory than there is, and later swaps, or kills whiche
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from exadec.config import ModelConfig
 from exadec.errors import InputError
+from exadec.model.cells import CELLS, LSTM
 from exadec.model.seq2seq import Seq2seq
 
+Lengths = tuple[np.ndarray, np.ndarray]
 _FLOAT = 4
 """Bytes of a number of a model."""
 _NUMBERS = 4
@@ -25,7 +29,7 @@ _SMALLEST_VOCABULARY = 8
 def require_memory(models: Sequence[ModelConfig], device: torch.device, vocabulary: int = _SMALLEST_VOCABULARY) -> None:
     """Refuse models that need more memory than there is. Without `vocabulary`, that of their embeddings is left out.
 
-    What a batch needs comes on top. It depends on the data, so that nobody knows it before.
+    What a batch needs comes on top; it depends on the data (`require_batch_memory`).
     """
     known = {model: _count(model, vocabulary) for model in set(models)}
     count = sum(known[model] for model in models)
@@ -44,6 +48,32 @@ def _compare(count: int, numbers: int, available: int | None, where: str) -> Non
         f"{count:,} parameters take {_in_gigabytes(needed)} for their {kept}, but only {_in_gigabytes(available)} are "
         f"free{where}; choose a smaller model.hidden or corpus.vocabulary_size, or train fewer runs at a time."
     )
+
+
+def require_batch_memory(model: ModelConfig, lengths: Lengths, rows: int, number: int, device: torch.device) -> None:
+    """Refuse a batch of so many rows that would need more memory than there is, even by an estimate that is too low.
+
+    `lengths` are those of the sources and targets to train on, and `number` is the bytes of a number. Only the cells of
+    encoder and decoder are counted, for texts of average length: no padding, no exemplars, no attention, no gradients.
+    """
+    each = [float(np.mean(pieces)) * width for pieces, width in zip(lengths, _widths(model), strict=True)]
+    rows = min(rows, len(lengths[0]))
+    needed = int(rows * sum(each) * number)
+    on_gpu = device.type == "cuda"
+    available = torch.cuda.mem_get_info(device)[0] if on_gpu else available_memory()
+    if available is not None and needed > available:
+        raise InputError(
+            f"a batch of {rows:,} instances takes more than {_in_gigabytes(needed)}, but only "
+            f"{_in_gigabytes(available)} are free{' on the GPU' * on_gpu}; choose a smaller training.batch_size."
+        )
+
+
+def _widths(model: ModelConfig) -> tuple[int, int]:
+    """Numbers that every backend keeps for each piece of a source and of a target: its embedding, and the gates and
+    states of each cell that reads it."""
+    encoder, decoder = (cell.gates + len(cell.states) for cell in (LSTM, CELLS[model.cell]))
+    layers = 2 * model.encoder_layers  # in both directions
+    return model.embedding + layers * encoder * model.hidden, model.embedding + decoder * model.hidden
 
 
 def _in_gigabytes(count: int) -> str:

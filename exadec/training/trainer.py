@@ -71,7 +71,7 @@ from exadec.training.events import (
     keep_until,
 )
 from exadec.training.interrupts import deferred_interrupt
-from exadec.training.memory import require_memory
+from exadec.training.memory import require_batch_memory, require_memory
 from exadec.training.optimizer import build_optimizer, learning_rate, set_learning_rate
 from exadec.training.step import CapturedSteps, Step, Stepper, choose_precision, repeatable
 from exadec.training.weights import require_weights_of
@@ -140,7 +140,11 @@ def train(
             if processes.gather(exemplars.hash)[0] != exemplars.hash:
                 raise InputError(f"{corpus.folder}: not the corpus of the first machine; give both the same files.")
             held.enter_context(keeping(corpus, exemplars))
-            require_memory([config.model] * processes.sharing_memory(place), place, len(corpus.vocabulary))
+            sharing = processes.sharing_memory(place)
+            require_memory([config.model] * sharing, place, len(corpus.vocabulary))
+            lengths = corpus.sources("train").lengths, corpus.targets("train").lengths
+            rows = config.training.batch_size // processes.count * sharing
+            require_batch_memory(config.model, lengths, rows, precision.itemsize, place)
         if config.model.reads_exemplars:
             processes.from_first(lambda: _check_exemplars(corpus, exemplars))
         # Before creating the run's folder, so that a failure leaves none.

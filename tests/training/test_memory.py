@@ -1,16 +1,22 @@
-"""Too large models are refused by an estimate, and nothing is allocated to find out."""
+"""Too large models and batches are refused by an estimate, and nothing is allocated to find out."""
 
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from exadec.config import VARIANTS, ModelConfig
+from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
+from exadec.model.cells import CELLS
 from exadec.model.seq2seq import Seq2seq, count_parameters
 from exadec.training import memory
-from exadec.training.memory import available_memory, require_memory
+from exadec.training.memory import available_memory, require_batch_memory, require_memory
+from exadec.training.trainer import train
+from support.small_models import VOCABULARY, batch_for
+from support.toys import toy_records, variant_config, write_splits
 
 CPU = torch.device("cpu")
 SMALL = ModelConfig(hidden=8, embedding=8, exemplar_hidden=4)
@@ -40,6 +46,56 @@ def test_any_size_that_can_be_set_is_counted(weights: str) -> None:
 def test_where_nothing_is_known_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: None)
     require_memory([replace(SMALL, hidden=500_000)], CPU)
+    require_batch_memory(SMALL, (np.array([10**9]), np.array([10**9])), 1, 4, CPU)
+
+
+def test_the_estimate_of_a_batch_counts_the_pieces_of_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = np.array([3, 5]), np.array([1, 2])
+    source, target = 8 + 2 * 3 * (4 + 2) * 8, 8 + (4 + 2) * 8  # embedding; gates, h and c of each LSTM
+    needed = 4 * (8 * source + 3 * target)  # of both instances
+    for rows, share in ((1, needed // 2), (2, needed), (1_000_000, needed)):
+        monkeypatch.setattr(memory, "available_memory", lambda share=share: share)
+        require_batch_memory(SMALL, lengths, rows, 4, CPU)
+        monkeypatch.setattr(memory, "available_memory", lambda share=share: share - 1)
+        with pytest.raises(InputError, match=rf"^a batch of {min(rows, 2)} instances takes more than 0.0 GB, but only"):
+            require_batch_memory(SMALL, lengths, rows, 4, CPU)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_takes_more_than_its_estimate(monkeypatch: pytest.MonkeyPatch, variant: str, cell: str) -> None:
+    config = replace(SMALL, **VARIANTS[variant], cell=cell)
+    model, batch = Seq2seq(config, VOCABULARY).train(), batch_for(config, 64)
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = model(batch).sum()
+    assert loss.requires_grad
+    weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+    activations = sum(size for place, size in kept.items() if place not in weights)
+    lengths = batch.source_lengths.numpy(), (batch.target_output != PAD).sum(1).numpy()
+    monkeypatch.setattr(memory, "available_memory", lambda: activations)
+    require_batch_memory(config, lengths, 64, 4, CPU)
+    monkeypatch.setattr(memory, "available_memory", lambda: activations // 20)  # so the estimate is not idle
+    with pytest.raises(InputError):
+        require_batch_memory(config, lengths, 64, 4, CPU)
+
+
+def test_a_batch_that_cannot_fit_stops_training_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_splits(tmp_path, toy_records(100, seed=0))
+    config = variant_config(tmp_path, "adadec", epochs=1, batch_size=1_000_000)
+    monkeypatch.setattr("exadec.training.trainer.require_memory", lambda *_: None)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
+    with pytest.raises(InputError, match=r"a batch of 100 instances takes .*; choose a smaller training.batch_size\.$"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def describe_machine(root: Path, monkeypatch: pytest.MonkeyPatch, groups: str, files: dict[str, str]) -> None:
