@@ -64,6 +64,8 @@ TESTED_IN = {
     "model/cells/gru": "model/test_adaptive.py",
     "model/cells/lstm": "model/test_adaptive.py",
     "presets": "test_config.py",
+    "search/gpu": "test_cuda.py",
+    "search/gpu_kernels": "search/test_fused.py",
     "server/desk": "server/test_app.py",
     "server/door": "server/test_running.py",
     "server/metrics": "server/test_app.py",

@@ -221,7 +221,7 @@ class _Encoder(nn.Module):
         self.model = _with_gates_of_onnx(model)
 
     def forward(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        state = self.model.encode(_batch_of(tensors), backend=_GraphBackend())
+        state = self.model.encode(_batch_of(tensors), backend=_GraphBackend(), sources_once=False)
         return take_apart(state, 1, self.model.config.input_feeding)
 
 

@@ -35,10 +35,13 @@ class DecoderState:
     def select(self, indices: torch.Tensor) -> "DecoderState":
         """Select hypotheses by row number: K for the first instance, then K for the second, and so on.
 
-        A hypothesis stays with its instance, so the K hypotheses share the memory and it is never copied.
+        A hypothesis stays with its instance. So the K hypotheses share the memory, which is never copied, and λ.
         """
         assert len(indices) % self.memory.instances == 0
-        return self.map(lambda part: part[indices])
+        if len(indices) != len(self.attentional):
+            return self.map(lambda part: part.index_select(0, indices))
+        selected = replace(self, coefficients=None).map(lambda part: part.index_select(0, indices))
+        return replace(selected, coefficients=self.coefficients)
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "DecoderState":
         """The same with every tensor of the hypotheses changed; the memory stays."""
@@ -53,17 +56,7 @@ class DecoderState:
         """All hypotheses of some of the instances."""
         each = len(self.attentional) // self.memory.instances
         rows = (each * instances[:, None] + torch.arange(each, device=instances.device)).flatten()
-        return replace(self, memory=self.memory.keep(instances)).select(rows)
-
-    def pad(self, multiple: int) -> "DecoderState":
-        """The same with padding behind the memory's positions, up to a multiple of this."""
-        return replace(self, memory=self.memory.map(lambda part: _pad(part, multiple)))
-
-
-def _pad(part: torch.Tensor, multiple: int) -> torch.Tensor:
-    """(B, M, ...) -> (B, more, ...); padding is zero, for ids and masks alike."""
-    missing = -part.shape[1] % multiple
-    return functional.pad(part, (0, 0) * (part.dim() - 2) + (0, missing))
+        return replace(self, memory=self.memory.keep(instances)).map(lambda part: part[rows])
 
 
 class Decoder(nn.Module):
@@ -170,11 +163,29 @@ class Decoder(nn.Module):
 
         `rounded` are the softmax's weights in a precision in which their product is faster; see `Refinement`.
         """
-        instances = state.memory.instances
+        steps, state = self._one_step(state, words)
+        return self._mix(steps, state.memory, rounded), state
+
+    def logits(
+        self, state: DecoderState, words: torch.Tensor, backend: Backend = REFERENCE
+    ) -> tuple["Logits", DecoderState]:
+        """As `step`, but what the distributions are made of, for a search that mixes by itself."""
+        steps, state = self._one_step(state, words, backend)
+        weight, bias = self._softmax()
+        vocabulary = functional.linear(steps.attentional, weight, bias)  # (B, K, V)
+        if self.copy is None:
+            return Logits(vocabulary, None, None, None), state
+        gate, weights = self._gate(steps, state.memory)
+        case = None if self.case_gate is None else self.case_gate(steps.attentional).squeeze(2)
+        return Logits(vocabulary, gate, weights, case), state
+
+    def _one_step(
+        self, state: DecoderState, words: torch.Tensor, backend: Backend = REFERENCE
+    ) -> tuple["Steps", DecoderState]:
         embedded = self.embedding_dropout(self.embedding(words))  # (N, E)
-        inputs, hidden, attended, state = self._advance(state, embedded)
-        grouped = (hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1)))
-        return self._mix(self._steps(attended, *grouped), state.memory, rounded), state
+        inputs, hidden, attended, state = self._advance(state, embedded, backend)
+        instances = state.memory.instances
+        return self._steps(attended, hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1))), state
 
     def round_softmax(self, precision: torch.dtype) -> torch.Tensor:
         """The softmax's weights in another precision: (V, E). They are kept until the weights change."""
@@ -194,15 +205,15 @@ class Decoder(nn.Module):
         return self._steps((attentional, context, weights), hidden, inputs)
 
     def _advance(
-        self, state: DecoderState, embedded: torch.Tensor
+        self, state: DecoderState, embedded: torch.Tensor, backend: Backend = REFERENCE
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...], DecoderState]:
         """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
         lam = self._of_cell(state.coefficients)
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
         inputs = self._extend(inputs[:, None], state.coefficients)[:, 0]
-        recurrent = self.cell.step(self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
+        recurrent = backend.step(self.cell, self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
         hidden = recurrent[0].unflatten(0, (state.memory.instances, -1))  # (B, K, D)
-        attended = self.attention(hidden, state.memory, self._of_instances(state))
+        attended = self.attention(hidden, state.memory, self._of_instances(state), backend)
         state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
         return inputs, recurrent[0], attended, state
 
@@ -264,6 +275,27 @@ class Decoder(nn.Module):
     def _changes_case(self, steps: "Steps") -> torch.Tensor | None:
         """(B, T): probability that a copied word changes its case."""
         return None if self.case_gate is None else torch.sigmoid(self.case_gate(steps.attentional)).squeeze(2)
+
+
+@dataclass(frozen=True)
+class Logits:
+    """What next-word distributions are made of; (B, K, ·)."""
+
+    vocabulary: torch.Tensor
+    """(B, K, V)"""
+    gate: torch.Tensor | None
+    """(B, K): that of generating rather than copying; None without copying."""
+    weights: torch.Tensor | None
+    """(B, K, M): probability of each position, given that a word is copied."""
+    case: torch.Tensor | None
+    """(B, K): that of changing a copied word's case; None if it cannot."""
+
+    def take(self, instances: slice) -> "Logits":
+        """The same for some of the instances, without a copy."""
+        gate, weights, case = (
+            None if part is None else part[instances] for part in (self.gate, self.weights, self.case)
+        )
+        return Logits(self.vocabulary[instances], gate, weights, case)
 
 
 @dataclass(frozen=True)

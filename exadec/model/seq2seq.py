@@ -108,15 +108,19 @@ class Seq2seq(nn.Module):
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
     def encode(
-        self, batch: Batch, coefficients: torch.Tensor | None = None, backend: Backend = REFERENCE
+        self,
+        batch: Batch,
+        coefficients: torch.Tensor | None = None,
+        backend: Backend = REFERENCE,
+        sources_once: bool = True,
     ) -> DecoderState:
         """Read source and exemplar: the state before the first word (Algorithm 1).
 
-        A source that several instances have is read once. `coefficients` (B, 1 or G, R) take the place of λ, except
-        where they are no numbers.
+        A source that several instances have is read once, unless shapes must not depend on values. `coefficients`
+        (B, 1 or G, R) take the place of λ, except where they are no numbers.
         """
         sources, lengths, numbers = batch.source, batch.source_lengths, None
-        if backend is REFERENCE:  # an exported graph cannot count the sources
+        if sources_once:
             sources, numbers = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
             lengths = (sources != PAD).sum(1)
         source, exemplar = self._embed((sources, self._exemplar_ids(batch)), backend)

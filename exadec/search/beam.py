@@ -148,11 +148,17 @@ class Beams(Generic[State]):
 
     def best(self, instances: torch.Tensor, count: int) -> list[list[Hypothesis]]:
         """The best finished hypotheses of some of the instances."""
-        results = []
-        for scores, texts in zip(self.scores[instances].tolist(), self.texts[instances].tolist(), strict=True):
-            found = [(score, row) for score, row in zip(scores, texts, strict=True) if score > -torch.inf]
-            results.append([Hypothesis(row[: row.index(EOS)], score) for score, row in found[:count]])
-        return results
+        longest = int(self.lengths.max()) + 1  # with the end symbol; what comes after it need not leave the device
+        all_scores, all_texts = self.scores[instances, :count], self.texts[instances, :count, :longest]
+        none = -torch.inf
+        return [
+            [
+                Hypothesis(text[: text.index(EOS)], score)
+                for score, text in zip(scores, texts, strict=True)
+                if score > none
+            ]
+            for scores, texts in zip(all_scores.tolist(), all_texts.tolist(), strict=True)
+        ]
 
 
 @torch.no_grad()

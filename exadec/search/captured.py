@@ -1,25 +1,28 @@
-"""Beam search whose step is recorded once and replayed: on a GPU a CUDA graph, so that a step is a single launch.
+"""Beam search that is recorded once and replayed: on a GPU as CUDA graphs, so that reading a batch is a single launch,
+and so is each step.
 
-In: a model's `step` and state, as for `beam_search`. Out: the same hypotheses.
+In: how to read a batch, and a `step`, as for `beam_search`. Out: the same hypotheses.
 
-A recorded step reads and writes the same tensors each time. So all instances stay until the last of them is done, and
-shapes are rounded up, so that few recordings serve all batches.
+Recorded work reads and writes the same tensors each time. So all instances stay until the last of them is done, and
+batches are padded, so that few recordings serve all of them.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 from exadec.config import SearchConfig
-from exadec.search.beam import Beams, Hypothesis, Step, advance
+from exadec.loading.batch import Batch
+from exadec.search.beam import Beams, Hypothesis, Step
+from exadec.search.beam import advance as advance_beams
 
 POSITIONS = 16
 """Lengths of sources and exemplars are rounded up to multiples of this."""
@@ -28,14 +31,39 @@ RECORDINGS = 16
 
 Record = Callable[[Callable[[], None]], Callable[[], None]]
 """Makes work that can be repeated on the same tensors."""
+Read = Callable[[Batch, torch.Tensor | None], Any]
+"""A batch, and coefficients that take the place of λ -> the state before the first word, with one row an instance."""
+
+
+class Advance(Protocol):
+    """`beam.advance` without rules. It may change its beams in place."""
+
+    def __call__(
+        self, step: Step[Any], beams: Beams[Any], config: SearchConfig, never: torch.Tensor, n_best: int
+    ) -> Beams[Any]: ...
+
+
+class Work(NamedTuple):
+    """What a search consists of, besides its settings."""
+
+    read: Read
+    step: Step[Any]
+    advance: Advance = advance_beams
+    reads: Sequence[torch.Tensor] = ()
+    """What it reads besides the batch and the model's own weights."""
 
 
 @dataclass(frozen=True)
 class _Recording:
+    inputs: torch.Tensor
+    """The ids and lengths of a batch, one after the other, and the number of its instances."""
+    coefficients: torch.Tensor | None
     beams: Beams[Any]
-    replay: Callable[[], None]
-    reads: Sequence[torch.Tensor]
-    """What the work reads besides. It must not be freed."""
+    begin: Callable[[], None]
+    go_on: Callable[[], None]
+    work: Work
+    never: torch.Tensor
+    """Like those of `work`, it is read, and must not be freed."""
 
 
 class RecordedSearch:
@@ -48,39 +76,70 @@ class RecordedSearch:
 
     def __call__(
         self,
-        step: Step[Any],
-        state: Any,
-        instances: int,
+        work: Work,
+        batch: Batch,
+        coefficients: torch.Tensor | None,
         config: SearchConfig,
         forbidden: Sequence[int],
         device: torch.device,
         n_best: int = 1,
-        reads: Sequence[torch.Tensor] = (),
-    ) -> list[list[Hypothesis]]:
-        """As `beam_search`. `reads` are what the step reads besides the state and the model's own weights."""
-        never = torch.tensor(forbidden, device=device, dtype=torch.long)
-        beams = Beams.start(state, instances, config, device).make_room()
-        beams = _round_up(advance(step, beams, config, never, n_best), config)
-        shapes = tuple((part.shape, part.dtype) for part in _tensors(beams))
-        key = config, n_best, shapes, tuple(part.data_ptr() for part in reads)
+    ) -> tuple[list[list[Hypothesis]], Any]:
+        """The hypotheses, as `beam_search` gives them, and the last state. A later search overwrites the state."""
+        padded = _pad_batch(batch)
+        shapes = tuple(part.shape for part in _read_parts(padded))
+        given = None
+        if coefficients is not None:
+            rows = torch.arange(padded.size).clamp_max(batch.size - 1)
+            given = coefficients.to(device)[rows.to(device)]
+        shape_given = None if given is None else given.shape
+        key = config, n_best, tuple(forbidden), shapes, shape_given, tuple(part.data_ptr() for part in work.reads)
+        inputs = torch.cat([*(part.flatten() for part in _read_parts(padded)), torch.tensor([batch.size])])
         with self._searching:
             if key not in self._recordings:
-                forward = partial(advance, step, config=config, never=never, n_best=n_best)
-                self._recordings[key] = self._make(beams, forward, [never, *reads])
+                never = torch.tensor(forbidden, device=device, dtype=torch.long)
+                self._recordings[key] = self._make(work, shapes, inputs.to(device), given, config, never, n_best)
                 if len(self._recordings) > RECORDINGS:
                     self._recordings.popitem(last=False)
             found = self._recordings[key]
             self._recordings.move_to_end(key)
-            _copy(beams, found.beams)
-            while not bool(found.beams.done.all()):
-                found.replay()
-            return found.beams.best(torch.arange(instances, device=device), n_best)
+            found.inputs.copy_(inputs)
+            if found.coefficients is not None and given is not None:
+                found.coefficients.copy_(given)
+            found.begin()
+            _repeat(found.go_on, found.beams.done)
+            return found.beams.best(torch.arange(batch.size, device=device), n_best), found.beams.state
 
     def _make(
-        self, beams: Beams[Any], forward: Callable[[Beams[Any]], Beams[Any]], reads: Sequence[torch.Tensor]
+        self,
+        work: Work,
+        shapes: Sequence[torch.Size],
+        inputs: torch.Tensor,
+        coefficients: torch.Tensor | None,
+        config: SearchConfig,
+        never: torch.Tensor,
+        n_best: int,
     ) -> _Recording:
-        held = _clone(beams)
-        return _Recording(held, self.record(lambda: _copy(forward(held), held)), reads)
+        sizes = [shape.numel() for shape in shapes]
+        *parts, count = inputs.split([*sizes, 1])
+        source, lengths, exemplar, exemplar_lengths = (
+            part.view(shape) for part, shape in zip(parts, shapes, strict=True)
+        )
+        nothing = source[:, :0]  # targets and unknown words are not read
+        batch = Batch(source, lengths, exemplar, exemplar_lengths, nothing, nothing, nothing)
+
+        def begin() -> Beams[Any]:
+            return _start(work.read(batch, coefficients), batch.size, count, config)
+
+        held = _clone(begin())
+        return _Recording(
+            inputs,
+            coefficients,
+            held,
+            self.record(lambda: _copy(begin(), held)),
+            self.record(lambda: _copy(work.advance(work.step, held, config, never, n_best), held)),
+            work,
+            never,
+        )
 
 
 def graphs() -> Record:
@@ -112,17 +171,74 @@ def recorded_search(model: nn.Module) -> RecordedSearch:
     return _OF_MODELS[model][1]
 
 
-def _round_up(beams: Beams[Any], config: SearchConfig) -> Beams[Any]:
-    """Room for the longest text, more positions, and copies of the last instance that count as done."""
-    instances = len(beams.done)
-    size = 1 << (instances - 1).bit_length()
-    wider = functional.pad(beams.words, (0, config.max_length + 1 - beams.words.shape[2]))
-    beams = replace(beams, words=wider, state=beams.state.pad(POSITIONS))
-    if size == instances:
-        return beams
-    numbers = torch.arange(size, device=beams.done.device)
-    beams = beams.keep(numbers.clamp_max(instances - 1))
-    return replace(beams, done=beams.done | (numbers >= instances))
+def _read_parts(batch: Batch) -> tuple[torch.Tensor, ...]:
+    return batch.source, batch.source_lengths, batch.exemplar, batch.exemplar_lengths
+
+
+def _pad_batch(batch: Batch) -> Batch:
+    """More positions, and as many instances as a power of 2: the last one again and again."""
+    each, more = batch.exemplar.shape[0] // batch.size, (1 << (batch.size - 1).bit_length()) - batch.size
+
+    def pad(part: torch.Tensor, rows: int) -> torch.Tensor:
+        """numpy does such small things at once, where torch would start threads."""
+        last = np.tile(part[-rows:].numpy(), (more, *[1] * (part.dim() - 1)))
+        padded = np.concatenate([part.numpy(), last])
+        if part.dim() == 2:
+            padded = np.pad(padded, ((0, 0), (0, -part.shape[1] % POSITIONS)))  # with PAD, which is 0
+        return torch.from_numpy(padded)
+
+    return replace(
+        batch,
+        source=pad(batch.source, 1),
+        source_lengths=pad(batch.source_lengths, 1),
+        exemplar=pad(batch.exemplar, each),
+        exemplar_lengths=pad(batch.exemplar_lengths, each),
+    )
+
+
+def _repeat(go_on: Callable[[], None], done: torch.Tensor) -> None:
+    """Until all is done, and one step more: each step starts before a GPU has told of the last one, so it never waits.
+
+    Nothing changes the texts of instances that are done.
+    """
+    go_on()
+    while True:
+        is_over = _ask(done)
+        go_on()
+        if is_over():
+            return
+
+
+def _ask(done: torch.Tensor) -> Callable[[], bool]:
+    """Whether all is done now. The answer may be waited for later."""
+    over = done.all()
+    if done.device.type == "cpu":
+        return over.item  # type: ignore[return-value]
+    answer = torch.empty((), dtype=torch.bool, pin_memory=True)
+    answer.copy_(over, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record()
+
+    def wait() -> bool:
+        arrived.synchronize()
+        return bool(answer)
+
+    return wait
+
+
+def _start(state: Any, instances: int, count: torch.Tensor, config: SearchConfig) -> Beams[Any]:
+    """K hypotheses for each instance, of which all but one cannot be; `count` (1,) instances are not done yet."""
+    numbers = torch.arange(instances, device=count.device)
+    beams = Beams.start(state, instances, config, count.device)
+    impossible = torch.full((instances, config.beam_size - 1), -torch.inf, device=count.device)
+    words = functional.pad(beams.words.expand(-1, config.beam_size, -1), (0, config.max_length))
+    return replace(
+        beams,
+        state=state.select(numbers.repeat_interleave(config.beam_size, output_size=instances * config.beam_size)),
+        words=words,
+        log_p=torch.cat([beams.log_p, impossible], 1),
+        done=numbers >= count,
+    )
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

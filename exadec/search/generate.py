@@ -20,6 +20,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import recorded_search
 from exadec.search.facts import rules_for
+from exadec.search.gpu import work_on_gpu
 from exadec.search.guidance import (
     Emphasis,
     GuidedState,
@@ -63,52 +64,104 @@ def search_batch(
     that guidance is for.
     """
     device = next(model.parameters()).device
+    if config.guidance > 0:
+        assert model.config.reads_exemplars, "there is nothing to be guided by"
+        assert form is not None, "guidance needs to know the words of form"
+    size = len(model.embedding.weight)
+    numbering = [_Numbering(size, unknown) for unknown in batch.unknown.tolist()]
     with torch.no_grad():
-        drawing, guided = config.temperature > 0, config.guidance > 0
-        rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
-        step: Step[Any] = model.choose if rounded is None else partial(model.choose, rounded=rounded)
-        step = _whole_distributions(model) if drawing else step
-        if coefficients is not None and guided:
-            coefficients = torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
-        given = None if coefficients is None else coefficients.to(device)
-        state: Any = model.encode((with_and_without(batch) if guided else batch).to(device), given)
-        lam = None if state.coefficients is None else state.coefficients[: batch.size]
-        if guided:
-            assert model.config.reads_exemplars, "there is nothing to be guided by"
-            assert form is not None, "guidance needs to know the words of form"
-            emphasis = Emphasis(config.guidance, form)
-            whole = guide_distributions(model.step, emphasis, NEVER_WRITTEN)
-            step = whole if drawing else guide(step, emphasis)  # type: ignore[arg-type]
-            state = GuidedState(state, batch.size, batch.size)
-        numbering = [_Numbering(len(model.embedding.weight), unknown) for unknown in batch.unknown.tolist()]
-        if rules is not None:
-            rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
-
-        def tell_restored(number: int, ids: list[int]) -> None:
-            assert tell is not None
-            tell(number, [*map(numbering[number].restore, ids)])
-
-        told = None if tell is None else tell_restored
-        more = config, NEVER_WRITTEN, device, n_best, rules, told
-        if drawing:
-            assert seeds is not None
-            found = sample(cast(Draw[Any], step), state, seeds, *more)
-        elif device.type == "cuda" and rules is None and tell is None:
-            reads = [part for part in (rounded, form) if part is not None]
-            found = recorded_search(model)(step, state, batch.size, *more[:4], reads=reads)
+        if device.type == "cuda" and config.temperature == 0 and rules is None and tell is None:
+            found, lam = _replay(model, batch, config, n_best, coefficients, form)
         else:
-            found = beam_search(step, state, batch.size, *more)
-        if config.facts == "strict" and rules is not None:
-            lost = [number for number, hypotheses in enumerate(found) if not hypotheses]
-            for number in lost:
-                source = batch.source[number][: batch.source_lengths[number]].tolist()
-                alone = state.keep(torch.tensor([number], device=device))
-                found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
+            if rules is not None:
+                rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
+            told = None if tell is None else _tell_restored(tell, numbering)
+            found, lam = _search(model, batch, config, n_best, rules, told, seeds, coefficients, form)
+    if not batch.unknown.shape[1]:
+        return Searched(found, lam)
     restored = [
         [replace(hypothesis, ids=[*map(one.restore, hypothesis.ids)]) for hypothesis in hypotheses]
         for hypotheses, one in zip(found, numbering, strict=True)
     ]
     return Searched(restored, lam)
+
+
+def _replay(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    n_best: int,
+    coefficients: torch.Tensor | None,
+    form: torch.Tensor | None,
+) -> Searched:
+    """With recordings of what a GPU does."""
+    device, guided = next(model.parameters()).device, config.guidance > 0
+    work = work_on_gpu(model, config.precision)
+    if guided:
+        assert form is not None
+
+        def read(one: Batch, given: torch.Tensor | None) -> GuidedState:
+            return GuidedState(work.read(with_and_without(one), _for_both(given)), one.size, one.size)
+
+        step = guide(work.step, Emphasis(config.guidance, form))  # type: ignore[arg-type]
+        work = work._replace(read=read, step=step, reads=[*work.reads, form])
+    found, state = recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best)
+    lam = (state.both if guided else state).coefficients
+    return Searched(found, None if lam is None else lam[:: config.beam_size][: batch.size].clone())
+
+
+def _search(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    n_best: int,
+    rules: Sequence[Rule] | None,
+    tell: Tell | None,
+    seeds: Sequence[int] | None,
+    coefficients: torch.Tensor | None,
+    form: torch.Tensor | None,
+) -> Searched:
+    """On any device, step by step."""
+    device = next(model.parameters()).device
+    drawing, guided = config.temperature > 0, config.guidance > 0
+    rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
+    step: Step[Any] = model.choose if rounded is None else partial(model.choose, rounded=rounded)
+    step = _whole_distributions(model) if drawing else step
+    given = None if coefficients is None else coefficients.to(device)
+    state: Any = model.encode(
+        (with_and_without(batch) if guided else batch).to(device), _for_both(given) if guided else given
+    )
+    lam = None if state.coefficients is None else state.coefficients[: batch.size]
+    if guided:
+        assert form is not None
+        emphasis = Emphasis(config.guidance, form)
+        whole = guide_distributions(model.step, emphasis, NEVER_WRITTEN)
+        step = whole if drawing else guide(step, emphasis)  # type: ignore[arg-type]
+        state = GuidedState(state, batch.size, batch.size)
+    more = config, NEVER_WRITTEN, device, n_best, rules, tell
+    if drawing:
+        assert seeds is not None
+        found = sample(cast(Draw[Any], step), state, seeds, *more)
+    else:
+        found = beam_search(step, state, batch.size, *more)
+    if config.facts == "strict" and rules is not None:
+        lost = [number for number, hypotheses in enumerate(found) if not hypotheses]
+        for number in lost:
+            source = batch.source[number][: batch.source_lengths[number]].tolist()
+            alone = state.keep(torch.tensor([number], device=device))
+            found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
+    return Searched(found, lam)
+
+
+def _for_both(coefficients: torch.Tensor | None) -> torch.Tensor | None:
+    """What is given for instances with their exemplars, and nothing for those without."""
+    if coefficients is None:
+        return None
+    return torch.cat([coefficients, torch.full_like(coefficients, torch.nan)])
+
+
+def _tell_restored(tell: Tell, numbering: Sequence["_Numbering"]) -> Tell:
+    return lambda number, ids: tell(number, [*map(numbering[number].restore, ids)])
 
 
 def _search_on(

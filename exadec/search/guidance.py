@@ -86,9 +86,6 @@ class GuidedState:
         both = self.both.keep(torch.cat([instances, self.instances + instances]))
         return GuidedState(both, self.rows // self.instances * len(instances), len(instances))
 
-    def pad(self, multiple: int) -> "GuidedState":
-        return replace(self, both=self.both.pad(multiple))
-
 
 @dataclass(frozen=True)
 class Emphasis:

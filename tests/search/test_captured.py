@@ -8,15 +8,21 @@ import torch
 
 from exadec.config import VARIANTS, SearchConfig
 from exadec.loading.batch import Batch, collate
+from exadec.model.decoder import DecoderState
+from exadec.model.seq2seq import Seq2seq
 from exadec.search import captured
 from exadec.search.beam import Hypothesis, beam_search
-from exadec.search.captured import RecordedSearch
+from exadec.search.captured import RecordedSearch, Work
 from exadec.search.generate import NEVER_WRITTEN
 from exadec.search.guidance import Emphasis, GuidedState, guide, with_and_without
 from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model, random_instances
 
 CPU = torch.device("cpu")
 FORM = torch.arange(VOCABULARY) % 3 != 0
+
+
+def work_of(model: Seq2seq) -> Work:
+    return Work(lambda batch, given: model.encode(batch, given, sources_once=False), model.choose)
 
 
 def texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], float]]]:
@@ -33,13 +39,16 @@ def test_texts_are_those_of_the_ordinary_search(variant: str, guided: bool, opti
     config = SearchConfig(beam_size=3, max_length=7, block_ngram=2, min_length=1)
     step = guide(model.choose, Emphasis(1.0, FORM)) if guided else model.choose
     recorded, recordings = RecordedSearch(lambda work: work), 0
+
+    def read(batch: Batch, _: torch.Tensor | None = None) -> DecoderState | GuidedState:
+        state = model.encode(with_and_without(batch) if guided else batch, sources_once=False)
+        return GuidedState(state, batch.size, batch.size) if guided else state
+
     for size in (5, 7, 8, 1, 6, 1):
         batch = batch_for(model.config, size)
         with torch.no_grad():
-            state = model.encode(with_and_without(batch) if guided else batch)
-            state = GuidedState(state, size, size) if guided else state
-            expected = beam_search(step, state, size, config, NEVER_WRITTEN, CPU, 2)
-            found = recorded(step, state, size, config, NEVER_WRITTEN, CPU, 2)
+            expected = beam_search(step, read(batch), size, config, NEVER_WRITTEN, CPU, 2)
+            found, _ = recorded(Work(read, step), batch, None, config, NEVER_WRITTEN, CPU, 2)
         assert texts(found) == texts(expected)
         recordings = len(recorded._recordings)
     assert recordings == 2  # of 8 instances, and of 1
@@ -53,7 +62,8 @@ def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         with torch.no_grad():
             config = SearchConfig(beam_size=2, max_length=length)
             expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
-            assert texts(recorded(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)) == texts(expected)
+            found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+        assert texts(found) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [5, 7]
 
 
@@ -64,7 +74,7 @@ def test_threads_that_share_a_recording_do_not_disturb_each_other() -> None:
 
     def search(batch: Batch) -> list[list[tuple[list[int], float]]]:
         with torch.no_grad():
-            return texts(recorded(model.choose, model.encode(batch), 4, config, NEVER_WRITTEN, CPU))
+            return texts(recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)[0])
 
     with torch.no_grad():
         alone = [beam_search(model.choose, model.encode(one), 4, config, NEVER_WRITTEN, CPU) for one in batches]

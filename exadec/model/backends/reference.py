@@ -83,6 +83,10 @@ class Backend:
 
         return run
 
+    def step(self, cell: RecurrentCell, projected: torch.Tensor, state: State, lam: torch.Tensor | None) -> State:
+        """One step of a search: projected (N, G, D), the state (N, D) each and λ -> the next state."""
+        return cell.step(projected, state, lam)
+
     def attention(self, scores: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """softmax over the last dimension where the mask is true, and 0 elsewhere: (B, T, M), (B, M) -> (B, T, M).
 

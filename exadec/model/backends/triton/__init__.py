@@ -14,6 +14,7 @@ from exadec.model.backends.softmax import autocast_dtype, chunked_log_probabilit
 from exadec.model.backends.triton.attention import MaskedSoftmax
 from exadec.model.backends.triton.lookup import Lookup
 from exadec.model.backends.triton.lstm import AdaptiveLstm, PlainLstms
+from exadec.model.backends.triton.lstm_kernels import lstm_gates_forward
 from exadec.model.backends.triton.mixture import MixTargets
 from exadec.model.backends.triton.softmax_kernels import TritonRows
 from exadec.model.cells import LSTM, State
@@ -29,6 +30,8 @@ class TritonBackend(Backend):
         self.device = device
 
     def lookup(self, table: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        if not torch.is_grad_enabled():  # there is nothing to prepare for a backward pass
+            return super().lookup(table, ids)
         rows: torch.Tensor = Lookup.apply(table, ids)
         return rows
 
@@ -55,6 +58,15 @@ class TritonBackend(Backend):
         assert lam is not None
         projected, dtype = cell.project(x, lam), autocast_dtype(x)
         return lambda state: AdaptiveLstm.apply(projected, *state, P.V, P.U, lam, dtype)
+
+    def step(self, cell: RecurrentCell, projected: torch.Tensor, state: State, lam: torch.Tensor | None) -> State:
+        if cell.cell != LSTM:
+            return super().step(cell, projected, state, lam)
+        h, c = state
+        recurrent = cell.P(h[:, None], lam)[:, 0].transpose(0, 1)  # (4, N, D)
+        next_h, next_c, activations = torch.empty_like(h), torch.empty_like(c), projected.new_empty(recurrent.shape)
+        lstm_gates_forward(projected.contiguous(), recurrent, c, activations, next_c, next_h)
+        return next_h, next_c
 
     def attention(self, scores: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         weights, rounded = MaskedSoftmax.apply(scores, mask)

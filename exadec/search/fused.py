@@ -1,0 +1,109 @@
+"""A search step on a GPU in few launches.
+
+In: a model. Out: the step of its search, and `advance`, which compute what `Seq2seq.choose` and `beam.advance` do.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from exadec.config import SearchConfig
+from exadec.corpus.vocabulary import EOS
+from exadec.model.attention import Memory
+from exadec.model.backends.reference import SMALLEST, Backend
+from exadec.model.decoder import DecoderState, Logits
+from exadec.model.seq2seq import Seq2seq
+from exadec.search.beam import Beams, Step, find_banned, length_penalty
+from exadec.search.gpu_kernels import choose, settle, summarize
+
+
+@dataclass(frozen=True)
+class FusedChoices:
+    """`Choices` without a distribution over the vocabulary: only logits, and the log of their sum."""
+
+    logits: Logits
+    memory: Memory
+    largest: torch.Tensor
+    """(N, G): the largest logit of each group of words."""
+    totals: torch.Tensor
+    """(N,): the log of the sum over all words."""
+
+    @classmethod
+    def of_logits(cls, logits: Logits, memory: Memory) -> "FusedChoices":
+        return cls(logits, memory, *summarize(logits.vocabulary.flatten(0, 1)))
+
+    def take(self, instances: slice) -> "FusedChoices":
+        """The same for all hypotheses of some of the instances, without a copy."""
+        each = self.logits.vocabulary.shape[1]
+        rows = slice(*(None if end is None else each * end for end in (instances.start, instances.stop)))
+        memory = self.memory.map(lambda part: part[instances])
+        return FusedChoices(self.logits.take(instances), memory, self.largest[rows], self.totals[rows])
+
+    def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits, copying = self.logits, None
+        if logits.gate is not None and logits.weights is not None:
+            ids, case = self._copied_words(), logits.case
+            weights = logits.weights.flatten(0, 1).contiguous()
+            copying = logits.gate.flatten(), weights, ids, None if case is None else case.flatten()
+        return choose(logits.vocabulary.flatten(0, 1), self.largest, self.totals, copying, banned, count)
+
+    def of(self, word: int) -> torch.Tensor:
+        generated = self.logits.vocabulary[:, :, word].flatten() - self.totals
+        return generated if self.logits.gate is None else generated + functional.logsigmoid(self.logits.gate).flatten()
+
+    def of_words(self, words: torch.Tensor) -> torch.Tensor:
+        """log p of some words of each hypothesis, banned or not: (N, W) -> (N, W)."""
+        logits, size = self.logits, self.logits.vocabulary.shape[2]
+        known = logits.vocabulary.flatten(0, 1).gather(1, words.clamp_max(size - 1)) - self.totals[:, None]
+        known = known.masked_fill(words >= size, -torch.inf)
+        if logits.gate is None or logits.weights is None:
+            return known
+        weights = logits.weights
+        if logits.case is not None:
+            changed = torch.sigmoid(logits.case)[:, :, None]
+            weights = torch.cat([weights * (1 - changed), weights * changed], 2)
+        grouped = words.unflatten(0, weights.shape[:2])  # (B, K, W)
+        same = grouped[:, :, :, None] == self._copied_words()[:, None, None]  # (B, K, W, M)
+        copied = (same * weights[:, :, None]).sum(3).clamp_min(SMALLEST).log().flatten(0, 1)
+        gate = logits.gate.flatten()[:, None]
+        return torch.logaddexp(functional.logsigmoid(gate) + known, functional.logsigmoid(-gate) + copied)
+
+    def _copied_words(self) -> torch.Tensor:
+        """(B, M), or (B, 2M) if case may change."""
+        ids, other = self.memory.ids, self.memory.other_case
+        return ids if self.logits.case is None or other is None else torch.cat([ids, other], 1)
+
+
+def fused_step(model: Seq2seq, backend: Backend) -> Step[DecoderState]:
+    """The step of a search, with a backend for the cell and the attention."""
+
+    def step(state: DecoderState, words: torch.Tensor) -> tuple[FusedChoices, DecoderState]:
+        logits, state = model.decoder.logits(state, words, backend)
+        return FusedChoices.of_logits(logits, state.memory), state
+
+    return step
+
+
+def advance(step: Step[Any], beams: Beams[Any], config: SearchConfig, never: torch.Tensor, n_best: int) -> Beams[Any]:
+    """`beam.advance` without rules, for K hypotheses of each instance. The tensors of `beams` change in place."""
+    beam = config.beam_size
+    places = beams.lengths[:, None, None].expand(-1, beam, 1)
+    next_words, state = step(beams.state, beams.words.gather(2, places).flatten())
+    written, lengths = beams.words.flatten(0, 1), beams.lengths
+    if config.min_length or config.block_ngram:
+        lengths = lengths.repeat_interleave(beam, output_size=len(written))
+    scores, words = next_words.best(2 * beam, find_banned(written, lengths, config, never))
+    longest = length_penalty(float(config.max_length), config.length_penalty)
+    parents = settle(
+        scores.float(),
+        words,
+        next_words.of(EOS),
+        (beams.words, beams.log_p, beams.lengths, beams.scores, beams.texts, beams.done),
+        config.length_penalty,
+        0.0 if config.stopping == "first" else longest,
+        n_best,
+        config.stopping == "full" or beam == 1,
+    )
+    return replace(beams, state=state.select(parents))
