@@ -29,7 +29,8 @@ from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
 from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
-from exadec.search.generate import search_batch
+from exadec.search.following import Differences, Manner
+from exadec.search.generate import search_batch, search_followed
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
 from exadec.settings import load_config
@@ -275,7 +276,7 @@ class Writer:
         require_n_best(n_best, search.beam_size)
         if guidance is not None:
             search = replace(search, guidance=guidance)
-        refuse_guidance(search.guidance, self.run.config.model)
+        refuse_guidance(search, self.run.config.model)
         results: dict[int, Generation | RequestError] = {}
         if search.temperature > 0:
             told = "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."
@@ -311,13 +312,25 @@ class Writer:
         told = None if tell is None else tell_text
         mixed = mix_coefficients(self.model, [one.shown.mixture for one in inputs])
         form = find_form(self.run.vocabulary, self.run.segmenter, next(self.model.parameters()).device)
-        given = None if free else rules, told, seeds, mixed, form
-        found, coefficients = search_batch(self.model, batch, search, n_best, *given)
+        obeyed = None if free else rules
+        if search.manner == "followed":
+            differences = [self._differences_from(one.shown.texts, table) for one in inputs]
+            written = search_followed(self.model, batch, search, differences, n_best, obeyed, mixed, form)
+        else:
+            written = search_batch(self.model, batch, search, n_best, obeyed, told, seeds, mixed, form)
+        found, coefficients = written
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
             or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i], search.facts != "off")
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
         ]
+
+    def _differences_from(self, exemplars: Sequence[str], table: PieceTable) -> Differences | None:
+        """How a text is compared with its exemplars; None if there are none."""
+        if not exemplars:
+            return None
+        manner = Manner.of(exemplars)
+        return lambda ids: manner.differences(self.run.segmenter.join(table.decode(ids)))
 
     def _generation(
         self,

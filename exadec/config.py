@@ -364,6 +364,9 @@ class SearchConfig:
     """How strictly to follow the exemplar's form: the weight of what it changes in log p of each function word, each
     punctuation mark and the end. 0 leaves the model as it is. Only for models that read exemplars and were trained with
     `model.exemplar_skipping`."""
+    manner: Literal["free", "followed"] = "free"
+    """`followed`: search again with more guidance, until a text has the case, the punctuation and the length of its
+    exemplars. Needs a model that can be guided."""
     temperature: float = 0.0
     """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
     top_p: float = 1.0
@@ -386,16 +389,24 @@ class SearchConfig:
         require(0 < self.top_p <= 1, "search.top_p", "above 0 and at most 1", self.top_p)
         require_between(self, "search", ("seed",), 0, LARGEST_SEED)
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
+        if self.manner == "followed" and self.temperature > 0:
+            raise ConfigError(
+                "`search.manner` is followed, but `search.temperature` draws texts at random; set it to 0."
+            )
 
 
-def refuse_guidance(strength: float, model: ModelConfig) -> None:
+def refuse_guidance(search: SearchConfig, model: ModelConfig) -> None:
     """Refuse to guide a model that does not know what it would write without an exemplar."""
-    if strength > 0 and not model.guidable:
+    followed = search.manner == "followed"
+    if (search.guidance > 0 or followed) and not model.guidable:
         why, remedy = f"this model ({model.variant}) does not read exemplars", "use a model that does"
         if model.reads_exemplars:
             why = f"this model ({model.variant}) was not trained to write without an exemplar"
             remedy = "train one with model.exemplar_skipping=0.1, as the preset `exadec` does"
-        raise ConfigError(f"`search.guidance` is {strength:g}, but {why}: set it to 0, or {remedy}.")
+        asked, free = f"`search.guidance` is {search.guidance:g}", "0"
+        if followed:
+            asked, free = "`search.manner` is followed", "free"
+        raise ConfigError(f"{asked}, but {why}: set it to {free}, or {remedy}.")
 
 
 @dataclass(frozen=True)
@@ -420,7 +431,7 @@ class Config:
                 f"`model.exemplars_read` is {read}, but `exemplars.neighbours` keeps only {kept} for each instance: "
                 f"set exemplars.neighbours={read}."
             )
-        refuse_guidance(self.search.guidance, self.model)
+        refuse_guidance(self.search, self.model)
 
     @staticmethod
     def load(path: Path | str, overrides: Overrides = (), variant: str | None = None) -> "Config":

@@ -26,6 +26,7 @@ from exadec.generation import Generation
 from exadec.inputs import Inputs
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
+from exadec.search.following import STRONGER, Manner
 from exadec.styles import Mixture
 from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.evaluation import evaluate
@@ -295,6 +296,36 @@ def test_guidance_of_one_call_is_that_of_the_setting(writers: dict[str, Writer],
         assert all(one != other for one, other in zip(guided, plain, strict=True))
         alone = writer.write(SOURCES[0], exemplars[0], guidance=2.0)
         assert (alone.text, alone.score) == (guided[0][0], pytest.approx(guided[0][1], rel=1e-4))
+
+
+def test_a_followed_manner_is_found_with_as_little_guidance_as_possible(
+    writers: dict[str, Writer], tmp_path: Path
+) -> None:
+    """As if a user had searched with each strength by hand, and had read all texts of each search."""
+    copied = Path(shutil.copytree(writers["adadec"].run.folder, tmp_path / "run"))
+    run = make_guidable(open_run(copied, corpus=open_corpus(writers["adadec"].run).folder))
+    writer, followed = Writer(run), replace(run.config.search, manner="followed")
+    exemplars = ["up n9 k2 ?", "up : k2 n9 k1", None]
+    [*found] = writer.answer([*map(Request, SOURCES, exemplars)], 2, search=followed)
+    follows = set()
+    for source, exemplar, one in zip(SOURCES, exemplars, found, strict=True):
+        assert isinstance(one, Generation)
+        manner = Manner.of(one.exemplars)
+        best: tuple[int, float, str] | None = None
+        for more in STRONGER:
+            given = writer.write(source, exemplar, run.config.search.beam_size, guidance=more)
+            for text in (given.text, *(text for text, _ in given.alternatives)):
+                if best is None or manner.differences(text) < best[0]:
+                    best = manner.differences(text), more, text
+            if best is not None and best[0] == 0:
+                break
+        assert best is not None
+        assert one.text == best[2]
+        assert len(one.alternatives) == 1
+        follows.add(best[0] == 0)
+    assert follows == {True, False}  # some at once, others never
+    with pytest.raises(InputError, match=r"`search.manner` is followed, but this model \(seq2seq\) does not read"):
+        writers["seq2seq"].answer([Request(SOURCES[0])], search=followed)
 
 
 def test_guidance_is_refused_for_a_model_that_was_always_shown_an_exemplar(writers: dict[str, Writer]) -> None:

@@ -38,6 +38,14 @@ class Batch:
     def size(self) -> int:
         return self.source.shape[0]  # `len` is a constant where the model is traced
 
+    def take(self, instances: Sequence[int]) -> "Batch":
+        """The same for some of the instances, as wide as it was."""
+        rows = torch.tensor(instances, device=self.source.device)
+        each = self.exemplar.shape[0] // self.size
+        exemplars = (each * rows[:, None] + torch.arange(each, device=rows.device)).flatten()
+        parts = {item.name: getattr(self, item.name) for item in fields(self)}
+        return Batch(**{name: part[exemplars if "exemplar" in name else rows] for name, part in parts.items()})
+
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(getattr(self, item.name).to(device, non_blocking=True) for item in fields(self)))
 

@@ -20,6 +20,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import recorded_search
 from exadec.search.facts import rules_for
+from exadec.search.following import Differences, Manner, search_until_followed
 from exadec.search.gpu import work_on_gpu
 from exadec.search.guidance import (
     Emphasis,
@@ -84,6 +85,35 @@ def search_batch(
         for hypotheses, one in zip(found, numbering, strict=True)
     ]
     return Searched(restored, lam)
+
+
+def search_followed(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    differences: Sequence[Differences | None],
+    n_best: int = 1,
+    rules: Sequence[Rule] | None = None,
+    coefficients: torch.Tensor | None = None,
+    form: torch.Tensor | None = None,
+) -> Searched:
+    """`search_batch` with more and more guidance, until the texts have the manner of their exemplars.
+
+    All finished hypotheses of a search are looked at. λ is that of the first search: it is the same for all.
+    """
+    lam: list[torch.Tensor | None] = []
+
+    def search(numbers: Sequence[int], guidance: float) -> list[list[Hypothesis]]:
+        part = batch if len(numbers) == batch.size else batch.take(numbers)
+        obeyed = None if rules is None else [rules[number] for number in numbers]
+        given = None if coefficients is None else coefficients[list(numbers)]
+        stronger = replace(config, guidance=guidance)
+        found, found_lam = search_batch(model, part, stronger, config.beam_size, obeyed, coefficients=given, form=form)
+        lam.append(found_lam)
+        return found
+
+    found = search_until_followed(search, differences, config.guidance)
+    return Searched([hypotheses[:n_best] for hypotheses in found], lam[0])
 
 
 def _replay(
@@ -215,13 +245,26 @@ def generate_split(
     form = find_form(corpus.vocabulary, corpus.segmenter, next(model.parameters()).device)
     for indices, batch in loader.search_batches(config.batch_size, chosen):
         rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
-        seeds = [config.seed + int(index) for index in indices]
-        found = search_batch(model, batch, config, n_best, rules, seeds=seeds, form=form).hypotheses
+        if config.manner == "followed":
+            differences = [_differences_from(corpus, loader, int(index)) for index in indices]
+            found = search_followed(model, batch, config, differences, n_best, rules, form=form).hypotheses
+        else:
+            seeds = [config.seed + int(index) for index in indices]
+            found = search_batch(model, batch, config, n_best, rules, seeds=seeds, form=form).hypotheses
         for index, hypotheses in zip(indices, found, strict=True):
             results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses] or [("", 0.0)]
         report(f"writing for {loader.split}", len(results), total)
     model.train(was_training)
     return [results[index] for index in sorted(results)]
+
+
+def _differences_from(corpus: Corpus, loader: Loader, index: int) -> Differences | None:
+    """How a text of this instance is compared with the exemplars that it was written with; None if there are none."""
+    shown = [corpus.text(loader.exemplar_targets[one]) for one in loader.exemplar_index[index].tolist() if one >= 0]
+    if not shown:
+        return None
+    manner = Manner.of(list(dict.fromkeys(shown)))
+    return lambda ids: manner.differences(corpus.text(ids))
 
 
 def _whole_distributions(model: Seq2seq) -> Draw[Any]:

@@ -17,6 +17,7 @@ from exadec.corpus.vocabulary import BOS, EOS, UNK
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
+from exadec.search.following import Manner
 from exadec.textmetrics.metrics import score_all
 from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.evaluation import (
@@ -92,6 +93,19 @@ def test_outputs_keep_the_order_of_the_split(runs: dict[str, Run]) -> None:
     assert [replace(some, score=0.0) for some in decode_split(*split, chosen)] == [
         replace(outputs[index], score=0.0) for index in sorted(chosen)
     ]
+
+
+def test_followed_outputs_differ_from_their_exemplars_no_more_than_free_ones(runs: dict[str, Run]) -> None:
+    run = runs["adadec"]
+    corpus = open_corpus(run)
+    split = run.load_model(), corpus, retrieve(corpus), "test"
+    free = decode_split(*split, run.config.search)
+    followed = decode_split(*split, replace(run.config.search, manner="followed"))
+    assert [output.uid for output in followed] == [output.uid for output in free]
+    assert [output.exemplar for output in followed] == [output.exemplar for output in free]
+    for mine, theirs in zip(followed, free, strict=True):
+        manner = Manner.of([mine.exemplar or ""])
+        assert manner.differences(mine.text) <= manner.differences(theirs.text)
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
