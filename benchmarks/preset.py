@@ -34,6 +34,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "AttExp": VARIANTS["attexp"],
     "AdaDec": VARIANTS["adadec"],
     "exadec": _OURS,
+    "exadec, copying from exemplars": {**_OURS, **VARIANTS["adadec+attexp"]},
     "exadec, one exemplar a step": {**_OURS, "exemplars_drawn": 1},
     "exadec, all four exemplars a step": {**_OURS, "exemplars_drawn": None},
     "exadec, exemplar_hidden 128": {**_OURS, "exemplar_hidden": 128},
