@@ -126,15 +126,15 @@ def _replay(
 ) -> Searched:
     """With recordings of what a GPU does."""
     device, guided = next(model.parameters()).device, config.guidance > 0
-    work = work_on_gpu(model, config.precision)
+    work = plain = work_on_gpu(model, config.precision)
     if guided:
         assert form is not None
 
         def read(one: Batch, given: torch.Tensor | None) -> GuidedState:
-            return GuidedState(work.read(with_and_without(one), _for_both(given)), one.size, one.size)
+            return GuidedState(plain.read(with_and_without(one), _for_both(given)), one.size, one.size)
 
-        step = guide(work.step, Emphasis(config.guidance, form))  # type: ignore[arg-type]
-        work = work._replace(read=read, step=step, reads=[*work.reads, form])
+        step = guide(plain.step, Emphasis(config.guidance, form))  # type: ignore[arg-type]
+        work = plain._replace(read=read, step=step, reads=[*plain.reads, form])
     found, state = recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best)
     lam = (state.both if guided else state).coefficients
     return Searched(found, None if lam is None else lam[:: config.beam_size][: batch.size].clone())
