@@ -210,6 +210,7 @@ class Desk:
             "exemplars": self.exemplar_count(),
             "policy": config.exemplars.policy,
             "guidance": config.search.guidance,
+            "manner": config.search.manner,
             "facts": config.search.facts,
             "takes_guidance": config.model.guidable,
         }
@@ -245,15 +246,18 @@ class Desk:
             raise RequestError(f"'k' is {task.n_best}, but the beam of this model has {beam}.")
         if settings.get("min_length", 0) >= search.max_length:
             raise RequestError(f"'min_length' must be below {search.max_length}, the longest text of this model.")
-        if settings.get("guidance") and not run.config.model.reads_exemplars:
-            raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out the guidance.")
-        if settings.get("guidance") and not run.config.model.guidable:
+        followed = settings.get("manner", search.manner) == "followed"
+        guided = "the guidance" if settings.get("guidance") else "'manner'" if followed else None
+        if guided and not run.config.model.reads_exemplars:
+            raise RequestError(f"this model ({run.config.model.variant}) reads no exemplar; leave out {guided}.")
+        if guided and not run.config.model.guidable:
             raise RequestError(
-                "this model was not trained to write without an exemplar; leave out the guidance, or serve one that "
-                "was trained with model.exemplar_skipping=0.1."
+                f"this model was not trained to write without an exemplar; leave out {guided}, or serve one that was "
+                "trained with model.exemplar_skipping=0.1."
             )
-        if settings.get("temperature", search.temperature) > 0 and request.required:
-            raise RequestError("required phrases need a search; set 'temperature' to 0.")
+        if settings.get("temperature", search.temperature) > 0 and (request.required or followed):
+            what = "required phrases need" if request.required else "a followed manner needs"
+            raise RequestError(f"{what} a search; set 'temperature' to 0.")
         if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
             raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
         if request.asks_for_exemplar and run.config.model.reads_exemplars:

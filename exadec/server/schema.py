@@ -76,7 +76,17 @@ def _which(body: Any) -> str:
     return "table" if has_table else "source"
 
 
-_OF_THE_SEARCH = ("guidance", "temperature", "top_p", "seed", "beam_size", "min_length", "block_ngram", "facts")
+_OF_THE_SEARCH = (
+    "guidance",
+    "manner",
+    "temperature",
+    "top_p",
+    "seed",
+    "beam_size",
+    "min_length",
+    "block_ngram",
+    "facts",
+)
 """Options that are settings of the search; the others are demands of the request."""
 
 
@@ -86,6 +96,10 @@ class Options(_Body):
     guidance: Annotated[
         float | None,
         Field(ge=0, le=1000, allow_inf_nan=False, description="How strictly to follow the exemplar; 0 is not at all."),
+    ] = None
+    manner: Annotated[
+        Literal["free", "followed"] | None,
+        Field(description="Search with more and more guidance, until the text has the form of its exemplar."),
     ] = None
     temperature: Annotated[
         float | None, Field(ge=0, le=10, allow_inf_nan=False, description="Above 0, words are drawn at random.")
@@ -363,6 +377,7 @@ class Model(BaseModel):
     exemplars: Annotated[int | None, Field(description="How many can be found; null if none can be retrieved.")]
     policy: str
     guidance: float
+    manner: str
     facts: Annotated[str, Field(description="What is done about facts that a source does not license.")]
     takes_guidance: Annotated[bool, Field(description="Whether it was trained to write without an exemplar, too.")]
 

@@ -99,6 +99,8 @@ def test_different_texts_take_the_options_of_one_text(server: Server) -> None:
 
 VARIED_WRONG = {
     "guidance": ({"guidance": 2.0}, 409, "trained with model.exemplar_skipping=0.1"),
+    "followed": ({"manner": "followed"}, 409, "leave out 'manner', or serve one"),
+    "odd manner": ({"manner": "strict"}, 422, "'options.manner'"),
     "wide beam": ({"beam_size": 3}, 409, "searches with 2 at most"),
     "never ends": ({"min_length": 10_000}, 409, "'min_length' must be below"),
     "drawn": ({"required": ["up"], "temperature": 1}, 409, "required phrases need a search"),
@@ -122,6 +124,14 @@ def test_guidance_is_for_one_request(run: Path, tmp_path: Path) -> None:
     with serving(guidable, "--exemplars", tmp_path / "accepted") as server:
         _, guided, _ = server.ask("/v1/write", {"source": SOURCE, "options": {"guidance": 2.0}})
         _, plain, _ = server.ask("/v1/write", {"source": SOURCE})
+        followed = {"source": SOURCE, "exemplar": "up : n9 ?", "options": {"manner": "followed"}}
+        _, follows, _ = server.ask("/v1/write", followed)
+        drawn = {**followed, "options": {"manner": "followed", "temperature": 1}}
+        assert server.ask("/v1/write", drawn)[:2] == (
+            409, {"error": "a followed manner needs a search; set 'temperature' to 0."},
+        )  # fmt: skip
+    best = load(guidable, ["search.manner=followed"]).write(SOURCE, "up : n9 ?")
+    assert (follows["text"], follows["score"]) == (best.text, pytest.approx(best.score, abs=1e-5))
     expected = load(guidable).write(SOURCE, guidance=2.0)
     assert (guided["text"], guided["score"]) == (expected.text, pytest.approx(expected.score, abs=1e-5))
     assert plain["score"] != pytest.approx(expected.score, abs=1e-5)

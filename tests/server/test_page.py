@@ -510,7 +510,14 @@ def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: S
     expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
     with page.expect_request(lambda one: '"guidance":1.5' in (one.post_data or "")):
         page.get_by_role("slider", name="Strength").fill("1.5")
-    expect(ready(open_page(DESK)).locator("#strength")).to_be_hidden()
+    with page.expect_request(lambda one: '"manner":"followed"' in (one.post_data or "")):
+        page.get_by_role("checkbox", name="search until it is the exemplar’s").check()
+    expect(page).to_have_url(re.compile("#"))
+    again = open_page(DESK, f"#{page.url.split('#')[1]}", prepare=as_if_guided(server))
+    expect(again.locator("#followed")).to_be_checked()
+    plain = ready(open_page(DESK))
+    expect(plain.locator("#strength")).to_be_hidden()
+    expect(plain.locator("#followed")).to_be_hidden()
 
 
 @pytest.mark.parametrize(

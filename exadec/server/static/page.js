@@ -49,6 +49,7 @@ function listen() {
     $("strength-shown").textContent = state.strength.toFixed(2);
     writeAllSoon();
   };
+  $("followed").onchange = (event) => { state.followed = event.target.checked; writeAllSoon(); };
   listenToDemands(writeAllSoon);
   $("more").onclick = retrieve;
   $("add-card").onclick = () => addCard({ kind: "own", text: "" })?.element.querySelector("textarea").focus();
@@ -100,7 +101,7 @@ function begin(examples) {
 function describe() {
   const count = model.exemplars?.toLocaleString("en") ?? "no";
   $("model").textContent = `${model.variant} · ${count} exemplars · ${model.policy}`;
-  $("strength-field").hidden = !model.takes_guidance;
+  $("strength-field").hidden = $("followed-field").hidden = !model.takes_guidance;
   $("group-field").hidden = !model.group_count;
   if (model.group_count) offerGroups();
   $("more").hidden = !model.reads_exemplars || !model.exemplars;

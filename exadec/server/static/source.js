@@ -18,6 +18,7 @@ export function showSource() {
   $("group").value = state.group;
   $("strength").value = state.strength ?? model.guidance ?? 0;
   $("strength-shown").textContent = Number($("strength").value).toFixed(2);
+  $("followed").checked = state.followed ?? model.manner === "followed";
   showRows();
 }
 

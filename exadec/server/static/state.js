@@ -8,8 +8,8 @@ export const MOST_CARDS = 40;
 export const noDemands = () => ({ beginning: "", required: "", forbidden: "", limit: "", facts: "" });
 
 export const state = {
-  form: "text", source: "", rows: [["", ""]], group: "", strength: null, demands: noDemands(), cards: [], hidden: [],
-  ends: [],
+  form: "text", source: "", rows: [["", ""]], group: "", strength: null, followed: null, demands: noDemands(),
+  cards: [], hidden: [], ends: [],
 };
 
 /** The source as the server reads it; null if there is none yet. */
@@ -46,6 +46,7 @@ export function fromAddress(text) {
     rows: list(found.rows).map((row) => [string(row?.[0]), string(row?.[1])]),
     group: string(found.group),
     strength: Number.isFinite(found.strength) ? found.strength : null,
+    followed: typeof found.followed === "boolean" ? found.followed : null,
     demands: {
       beginning: string(found.demands?.beginning), required: string(found.demands?.required),
       forbidden: string(found.demands?.forbidden), limit: string(found.demands?.limit),

@@ -19,6 +19,7 @@ function bodyOf(card) {
   const body = { ...what, explain: true, options: demandedOptions() };
   if (model.told_groups && state.group.trim()) body.group = state.group.trim();
   if (model.takes_guidance && state.strength !== null) body.options.guidance = state.strength;
+  if (model.takes_guidance && state.followed !== null) body.options.manner = state.followed ? "followed" : "free";
   if (card.kind === "between") {
     body.mixture = [{ exemplar: card.a, weight: 1 - card.share }, { exemplar: card.b, weight: card.share }];
   } else if (card.kind === "style") body.style = card.style;
