@@ -373,8 +373,8 @@ class SearchConfig:
     """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
     seed: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the product with the vocabulary. `bfloat16` is faster where the processor knows it; the likeliest words are
-    computed exactly all the same."""
+    """`bfloat16` is faster. On a CPU that knows it, it is for the product with the vocabulary, and the likeliest words
+    are computed exactly all the same. On a GPU texts are read as in training, and other products are in TF32."""
     facts: Literal["off", "mark", "strict"] = "off"
     """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
     `strict`: write none."""
