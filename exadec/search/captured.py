@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
@@ -51,6 +52,8 @@ class Work(NamedTuple):
     advance: Advance = advance_beams
     reads: Sequence[torch.Tensor] = ()
     """What it reads besides the batch and the model's own weights."""
+    coefficients: Callable[[Any], torch.Tensor | None] = attrgetter("coefficients")
+    """λ of a state's hypotheses: (N, 1 or G, R)."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ class RecordedSearch:
         forbidden: Sequence[int],
         device: torch.device,
         n_best: int = 1,
-    ) -> tuple[list[list[Hypothesis]], Any]:
-        """The hypotheses, as `beam_search` gives them, and the last state. A later search overwrites the state."""
+    ) -> tuple[list[list[Hypothesis]], torch.Tensor | None]:
+        """The hypotheses, as `beam_search` gives them, and λ of the instances, (B, 1 or G, R), if the model adapts."""
         padded = _pad_batch(batch)
         shapes = tuple(part.shape for part in _read_parts(padded))
         given = None
@@ -107,7 +110,11 @@ class RecordedSearch:
                 found.coefficients.copy_(given)
             found.begin()
             _repeat(found.go_on, found.beams.done)
-            return found.beams.best(torch.arange(batch.size, device=device), n_best), found.beams.state
+            lam = work.coefficients(found.beams.state)
+            lam = (
+                None if lam is None else lam[:: config.beam_size][: batch.size].clone()
+            )  # another search overwrites it
+            return found.beams.best(torch.arange(batch.size, device=device), n_best), lam
 
     def _make(
         self,
@@ -153,7 +160,7 @@ def graphs() -> Record:
             work()  # once before it is recorded, because libraries start up at their first call
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):  # others may go on meanwhile
             work()
         return graph.replay
 

@@ -6,6 +6,7 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from exadec.loading.batch import Batch
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
-from exadec.search.captured import recorded_search
+from exadec.search.captured import Work, recorded_search
 from exadec.search.facts import rules_for
 from exadec.search.following import Differences, Manner, search_until_followed
 from exadec.search.gpu import work_on_gpu
@@ -125,19 +126,17 @@ def _replay(
     form: torch.Tensor | None,
 ) -> Searched:
     """With recordings of what a GPU does."""
-    device, guided = next(model.parameters()).device, config.guidance > 0
-    work = plain = work_on_gpu(model, config.precision)
-    if guided:
+    device = next(model.parameters()).device
+    work = plain = work_on_gpu(model, config)
+    if config.guidance > 0:
         assert form is not None
 
         def read(one: Batch, given: torch.Tensor | None) -> GuidedState:
             return GuidedState(plain.read(with_and_without(one), _for_both(given)), one.size, one.size)
 
         step = guide(plain.step, Emphasis(config.guidance, form))  # type: ignore[arg-type]
-        work = plain._replace(read=read, step=step, reads=[*plain.reads, form])
-    found, state = recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best)
-    lam = (state.both if guided else state).coefficients
-    return Searched(found, None if lam is None else lam[:: config.beam_size][: batch.size].clone())
+        work = Work(read, step, plain.advance, [*plain.reads, form], attrgetter("both.coefficients"))
+    return Searched(*recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best))
 
 
 def _search(

@@ -1,6 +1,6 @@
 """What a search does on a GPU, for `RecordedSearch`.
 
-In: a model and `search.precision`. Out: its `Work`, with as few launches as this machine's software allows.
+In: a model and settings of a search. Out: its `Work`, with as few launches as this machine's software allows.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import torch
 
+from exadec.config import SearchConfig
 from exadec.loading.batch import Batch
 from exadec.model.backends.choice import choose_backend
 from exadec.model.backends.reference import REFERENCE
@@ -18,10 +19,13 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import NextWords
 from exadec.search.captured import Work
 
+WIDEST = 16
+"""The widest beam whose continuations a single program of a kernel can hold, with room to spare."""
 
-def work_on_gpu(model: Seq2seq, precision: str) -> Work:
+
+def work_on_gpu(model: Seq2seq, config: SearchConfig) -> Work:
     """With `bfloat16`, texts are read as in training, and all other products of matrices are rounded to TF32."""
-    weight, rounded = next(model.parameters()), precision == "bfloat16"
+    weight, rounded = next(model.parameters()), config.precision == "bfloat16"
     backend = REFERENCE
     if rounded:
         backend = choose_backend("auto", weight.device, torch.bfloat16, model.config).backend
@@ -31,7 +35,8 @@ def work_on_gpu(model: Seq2seq, precision: str) -> Work:
             state = model.encode(batch, given, backend, sources_once=False)
         return _convert(state, lambda part: part.to(weight.dtype) if part.is_floating_point() else part)
 
-    if find_spec("triton") is None:  # it comes with CUDA builds of torch for Linux only
+    # Triton comes with CUDA builds of torch for Linux only.
+    if config.beam_size > WIDEST or find_spec("triton") is None:
         return Work(read, model.choose)
     from exadec.model.backends.triton import TritonBackend
     from exadec.search import fused

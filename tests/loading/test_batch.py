@@ -26,3 +26,17 @@ def test_unknown_words_are_numbered_over_all_exemplars() -> None:
             unknown = batch.unknown[row].tolist()
             assert [w if w < VOCABULARY else unknown[w - VOCABULARY] for w in local] == words.tolist()
             assert len({w for w in local if w >= VOCABULARY}) == len({w for w in words if w >= VOCABULARY})
+
+
+def test_some_instances_of_a_batch_keep_their_exemplars() -> None:
+    instances = random_instances(5, exemplars=3)
+    batch, some = collate(instances, VOCABULARY, True), [3, 0]
+    taken, alone = batch.take(some), collate([instances[number] for number in some], VOCABULARY, True)
+    assert taken.size == 2
+    for name, part in vars(alone).items():
+        found = getattr(taken, name)
+        assert found.shape[0] == part.shape[0]
+        if part.dim() == 2:  # as wide as it was, and padding beyond
+            assert not found[:, part.shape[1] :].any()
+            found = found[:, : part.shape[1]]
+        assert found.equal(part), name

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 
 import pytest
 import torch
@@ -48,8 +49,14 @@ def test_texts_are_those_of_the_ordinary_search(variant: str, guided: bool, opti
         batch = batch_for(model.config, size)
         with torch.no_grad():
             expected = beam_search(step, read(batch), size, config, NEVER_WRITTEN, CPU, 2)
-            found, _ = recorded(Work(read, step), batch, None, config, NEVER_WRITTEN, CPU, 2)
+            coefficients = attrgetter("both.coefficients" if guided else "coefficients")
+            work = Work(read, step, coefficients=coefficients)
+            found, lam = recorded(work, batch, None, config, NEVER_WRITTEN, CPU, 2)
+            expected_lam = model.exemplar_coefficients(batch)
         assert texts(found) == texts(expected)
+        assert (lam is None) == (expected_lam is None)
+        if lam is not None and expected_lam is not None:
+            torch.testing.assert_close(lam, expected_lam)
         recordings = len(recorded._recordings)
     assert recordings == 2  # of 8 instances, and of 1
 
