@@ -251,7 +251,7 @@ def test_python_of_scores_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_commands_of_scores_exist_with_their_options() -> None:
     lines = [line for line in SCORES.splitlines() if line.startswith("exadec ")]
-    assert len(lines) == 6
+    assert len(lines) == 7
     for line in lines:
         test_command_exists_with_its_options(line)
 

@@ -168,7 +168,11 @@ class Seq2seq(nn.Module):
         """In training, replace all exemplars of some instances by `<none>`."""
         if not self.training or self.config.exemplar_skipping == 0 or self.exemplar_encoder is None:
             return batch
-        shown = torch.rand(batch.size, device=batch.source.device) >= self.config.exemplar_skipping  # (B,)
+        drawn = torch.rand(batch.size, device=batch.source.device)
+        return self.hide_exemplars(batch, shown=drawn >= self.config.exemplar_skipping)
+
+    def hide_exemplars(self, batch: Batch, shown: torch.Tensor) -> Batch:
+        """Replace all exemplars of those instances that are not shown theirs, (B,) bool, by `<none>`."""
         target = batch.target_output
         if self.config.attend_exemplar:
             # An unknown word that only the skipped exemplars have cannot be copied: it is as unknown as any other.

@@ -110,10 +110,8 @@ class RecordedSearch:
                 found.coefficients.copy_(given)
             found.begin()
             _repeat(found.go_on, found.beams.done)
-            lam = work.coefficients(found.beams.state)
-            lam = (
-                None if lam is None else lam[:: config.beam_size][: batch.size].clone()
-            )  # another search overwrites it
+            lam = work.coefficients(found.beams.state)  # of all hypotheses; the next search overwrites it
+            lam = None if lam is None else lam[:: config.beam_size][: batch.size].clone()
             return found.beams.best(torch.arange(batch.size, device=device), n_best), lam
 
     def _make(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from exadec.config import SearchConfig
+from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import SPLITS, Table
@@ -34,9 +35,11 @@ from exadec.textmetrics import Measured, Score, licensed, mean_score, measure_al
 from exadec.textmetrics.licensing import Checker, Stated
 from exadec.textmetrics.metrics import choose_for_report, score_all
 from exadec.training.checkpoint import OUTPUTS, Run, open_corpus, open_run
-from exadec.training.events import Doing, Evaluating
+from exadec.training.events import WITHOUT, Doing, Evaluating
 
 _SAMPLE_SEED = 2019
+LOGGED = ("manner", "leak", "support")
+"""Scores that a model with exemplars logs at each evaluation, besides the one that early stopping watches."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +221,36 @@ def measure_outputs(
 
 
 @torch.no_grad()
+def score_development(
+    model: Seq2seq,
+    corpus: Corpus,
+    exemplars: ExemplarMap,
+    config: Config,
+    rows: int,
+    precision: torch.dtype,
+    observe: Callable[[Evaluating], None],
+) -> tuple[Score, float, dict[str, float]]:
+    """The watched score of the development set's texts, the surprise at its targets, and further scores.
+
+    A model that was trained to write without exemplars is asked for its surprise without them, too: the difference is
+    what they are worth.
+    """
+    split = model, corpus, exemplars, "valid"
+    chosen = choose_sample(corpus.size("valid"), config.training.evaluation_size)
+    decoded = decode_split(*split, config.search, chosen, report_as("decoding", observe, "valid"))
+    with repeating(lambda: observe(Evaluating("scoring", "valid", len(decoded)))):
+        outputs = gather_references(decoded, corpus, "valid")
+        others = LOGGED if config.model.reads_exemplars else ()
+        score, *found = score_outputs([config.training.metric, *others], outputs)
+    values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
+    surprise = partial(
+        mean_surprise, *split, chosen, rows, precision, report_as("computing -log p of", observe, "valid")
+    )
+    if config.model.guidable:
+        values[WITHOUT] = round(surprise(hidden=True), 6)
+    return score, surprise(), values
+
+
 def mean_surprise(
     model: Seq2seq,
     corpus: Corpus,
@@ -227,11 +260,13 @@ def mean_surprise(
     batch_size: int = 64,
     precision: torch.dtype = torch.float32,
     report: Report = silent,
+    hidden: bool = False,
 ) -> float:
     """-log p of a target piece given those before it, in nats: the mean over a split, or over its chosen instances.
 
     It is the training loss without dropout, end symbols included; its exponential is the perplexity. Like the loss,
-    it takes the unknown symbol's p for a piece that can be neither generated nor copied.
+    it takes the unknown symbol's p for a piece that can be neither generated nor copied. With `hidden`, the model is
+    shown `<none>` in the place of all exemplars.
     """
     loader = Loader(corpus, exemplars, split, model.config.attend_exemplar, model.config.exemplars_read)
     device = next(model.parameters()).device
@@ -242,6 +277,8 @@ def mean_surprise(
     for indices, batch in loader.search_batches(batch_size, chosen):
         pieces += int((batch.target_output != PAD).sum())  # on the host, to avoid waiting for the GPU
         batch = batch.to(device)
+        if hidden:
+            batch = model.hide_exemplars(batch, torch.zeros(batch.size, dtype=torch.bool, device=device))
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16):
             log_probs = model(batch)  # (B, T)
         total -= log_probs.masked_fill(batch.target_output == PAD, 0.0).sum(dtype=torch.float64)

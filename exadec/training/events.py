@@ -41,6 +41,10 @@ class LossLine:
     """-log p per target word."""
 
 
+WITHOUT = "-log p without exemplars"
+"""Among the further scores of a model that was trained to write without them, too."""
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """The development set, or a sample of it, has been decoded and scored."""

@@ -51,18 +51,9 @@ from exadec.training.checkpoint import (
     write_config,
 )
 from exadec.training.distributed import Processes, join_processes
-from exadec.training.evaluation import (
-    choose_sample,
-    decode_split,
-    gather_references,
-    mean_surprise,
-    repeating,
-    report_as,
-    score_outputs,
-)
+from exadec.training.evaluation import score_development
 from exadec.training.events import (
     Evaluated,
-    Evaluating,
     Line,
     LossLine,
     Started,
@@ -80,8 +71,6 @@ logger = logging.getLogger(__name__)
 
 LOG_EVERY = 25
 """Steps between two logged training losses."""
-LOGGED = ("manner", "leak", "support")
-"""Scores that a model with exemplars logs at each evaluation, besides the one that early stopping watches."""
 
 EXTENDING = ("training.epochs", "training.patience")
 """Settings that may change when a run is resumed. What it has done so far does not depend on them."""
@@ -293,17 +282,8 @@ class Trainer:
         self._save()
 
     def _score(self) -> tuple[Score, float, dict[str, float]]:
-        """The watched score of the development set's texts, the surprise at its targets, and further scores."""
-        split = self.model, self.corpus, self.exemplars, "valid"
-        chosen = choose_sample(self.corpus.size("valid"), self.config.evaluation_size)
-        decoded = decode_split(*split, self.run.config.search, chosen, report_as("decoding", self.observe, "valid"))
-        with repeating(lambda: self.observe(Evaluating("scoring", "valid", len(decoded)))):
-            outputs = gather_references(decoded, self.corpus, "valid")
-            others = LOGGED if self.run.config.model.reads_exemplars else ()
-            score, *found = score_outputs([self.config.metric, *others], outputs)
-        values = {name: round(one.value, 4) for name, one in zip(others, found, strict=True)}
-        report = report_as("computing -log p of", self.observe, "valid")
-        return score, mean_surprise(*split, chosen, self.rows, self.precision, report), values
+        split = self.model, self.corpus, self.exemplars
+        return score_development(*split, self.run.config, self.rows, self.precision, self.observe)
 
     def _place(self, batches: int) -> tuple[int, float, float]:
         """Step, epoch and seconds, for a line of metrics."""

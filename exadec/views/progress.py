@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
 from exadec.training.events import (
+    WITHOUT,
     Evaluated,
     Evaluating,
     Failed,
@@ -150,6 +151,8 @@ def describe(event: Line) -> str:
     """One event in a few words."""
     if isinstance(event, Evaluated):
         surprise = "" if event.surprise is None else f", -log p {event.surprise:.3f}"
+        if WITHOUT in event.scores:
+            surprise += f" ({event.scores[WITHOUT]:.3f} without exemplars)"
         sample = f" on {event.sample}" if event.sample else ""
         return f"dev {event.metric} {event.value:.2f}{surprise}{sample}"
     return f"loss {event.loss:.3f}"

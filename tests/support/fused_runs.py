@@ -48,14 +48,13 @@ def differing_texts(device: str, single: bool, case: Case, sizes: Sequence[int] 
     usual, ours = (
         guide(step, emphasis) if config.guidance else step for step in (model.choose, fused_step(model, backend))
     )
+    work = Work(read, ours, advance, coefficients=lambda _: None)
     recorded, different = RecordedSearch(lambda work: work), 0
     for size in sizes:
         batch = batch_for(model.config, size)
         with torch.no_grad():
             expected = beam_search(usual, read(batch.to(place)), size, config, NEVER_WRITTEN, place, best)
-            found, _ = recorded(
-                Work(read, ours, advance, (), lambda _: None), batch, None, config, NEVER_WRITTEN, place, best
-            )
+            found, _ = recorded(work, batch, None, config, NEVER_WRITTEN, place, best)
         different += sum(_differ(*pair) for pair in zip(found, expected, strict=True))
     return different
 

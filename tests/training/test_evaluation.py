@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.config import VARIANTS, CorpusConfig
+from exadec.config import VARIANTS, CorpusConfig, ExemplarConfig
 from exadec.corpus.prepare import prepare
 from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import BOS, EOS, UNK
@@ -70,6 +70,16 @@ def test_surprise_is_the_mean_over_pieces_read_word_by_word(runs: dict[str, Run]
         for batch_size in (1, 4, 64):
             found = mean_surprise(model, corpus, exemplars, "test", chosen, batch_size)
             assert found == pytest.approx(sum(pieces) / len(pieces), rel=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["attexp", "adadec", "adadec+attexp"])
+def test_surprise_without_exemplars_is_that_of_a_split_that_has_none(runs: dict[str, Run], variant: str) -> None:
+    """Unknown words that only an exemplar has cannot be copied then."""
+    model, corpus = runs[variant].load_model(), open_corpus(runs[variant])
+    shown, none = retrieve(corpus), retrieve(corpus, ExemplarConfig(policy="none"))
+    found = mean_surprise(model, corpus, shown, "test", hidden=True)
+    assert found == pytest.approx(mean_surprise(model, corpus, none, "test"), rel=1e-6)
+    assert found != pytest.approx(mean_surprise(model, corpus, shown, "test"), rel=1e-4)
 
 
 def test_surprise_is_measured_without_dropout_and_leaves_training_as_it_was(runs: dict[str, Run]) -> None:

@@ -41,7 +41,7 @@ from exadec.training.evaluation import (
     repeating,
     score_outputs,
 )
-from exadec.training.events import Evaluated, Evaluating, LossLine
+from exadec.training.events import WITHOUT, Evaluated, Evaluating, LossLine
 from exadec.training.trainer import Interrupted, Trainer, train
 from support.small_models import ALL_OPTIONS, OPTIONS
 from support.toys import toy_config, toy_records, variant_config, write_splits
@@ -297,7 +297,7 @@ def test_project_that_was_moved_can_be_made_longer(tmp_path: Path) -> None:
 def test_more_patience_makes_a_stopped_run_longer(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = variant_config(toy, "seq2seq", epochs=3, patience=2)
     same = type("Same", (), {"name": "x", "value": 1.0, "signature": "x"})
-    monkeypatch.setattr("exadec.training.trainer.score_outputs", lambda names, outputs: [same])
+    monkeypatch.setattr("exadec.training.evaluation.score_outputs", lambda names, outputs: [same])
     stopped = train(config.replace("training", patience=1), toy / "impatient")
     assert stopped.metrics()[-1].step == 38
     assert train(config, stopped.folder, resume=True).metrics()[-1].step == 57
@@ -386,8 +386,8 @@ def test_the_observer_hears_of_all_that_comes_before_the_score(
         assert heard_again.wait(60)
         return score_outputs(names, outputs)
 
-    monkeypatch.setattr("exadec.training.trainer.score_outputs", take_long)
-    monkeypatch.setattr("exadec.training.trainer.repeating", partial(repeating, seconds=0.01))
+    monkeypatch.setattr("exadec.training.evaluation.score_outputs", take_long)
+    monkeypatch.setattr("exadec.training.evaluation.repeating", partial(repeating, seconds=0.01))
     config = variant_config(toy, "seq2seq", epochs=1, batch_size=32).replace("search", batch_size=20)
     train(config, tmp_path / "run", observe=observe)
     heard = [event for event in events if isinstance(event, Evaluating)]
@@ -413,8 +413,8 @@ def test_an_observer_that_fails_stops_training_while_texts_are_scored(
             failed.set()
             raise BrokenPipeError
 
-    monkeypatch.setattr("exadec.training.trainer.score_outputs", lambda *_: failed.wait(60) and [None])
-    monkeypatch.setattr("exadec.training.trainer.repeating", partial(repeating, seconds=0.01))
+    monkeypatch.setattr("exadec.training.evaluation.score_outputs", lambda *_: failed.wait(60) and [None])
+    monkeypatch.setattr("exadec.training.evaluation.repeating", partial(repeating, seconds=0.01))
     with pytest.raises(BrokenPipeError):
         train(variant_config(toy, "seq2seq", epochs=1), tmp_path / "run", observe=observe)
     assert not any(isinstance(event, Evaluated) for event in events)
@@ -493,7 +493,7 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
         value = next(scores)
         return [type("Fake", (), {"name": names[0], "value": value, "signature": "fake"})]
 
-    monkeypatch.setattr("exadec.training.trainer.score_outputs", fake_scores)
+    monkeypatch.setattr("exadec.training.evaluation.score_outputs", fake_scores)
     run = train(config, toy / "stopped")
     assert [event.value for event in run.metrics() if isinstance(event, Evaluated)] == [10.0, 30.0, 20.0, 25.0]
     assert read_notes(run.folder / BEST)["position"]["step"] == 38  # the second of the epochs, 19 batches each
@@ -501,12 +501,26 @@ def test_early_stopping_keeps_the_best_weights(toy: Path, monkeypatch: pytest.Mo
 
 def test_early_stopping_can_watch_surprise(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     surprises = iter([3.0, 1.0, 2.0, 1.5, 0.5])
-    monkeypatch.setattr("exadec.training.trainer.mean_surprise", lambda *arguments: next(surprises))
+    monkeypatch.setattr("exadec.training.evaluation.mean_surprise", lambda *arguments: next(surprises))
     config = variant_config(toy, "seq2seq", epochs=5, patience=2, watch="surprise")
     run = train(config, toy / "surprised")
     assert [event.surprise for event in run.evaluations()] == [3.0, 1.0, 2.0, 1.5]
     assert run.best_evaluation() == run.evaluations()[1]
     assert read_notes(run.folder / BEST)["position"]["step"] == 38
+
+
+@pytest.mark.parametrize(("variant", "logged"), [("adadec", True), ("seq2seq", False)])
+def test_worth_of_exemplars_is_logged_for_models_that_can_do_without(toy: Path, variant: str, logged: bool) -> None:
+    config = variant_config(toy, variant, epochs=1).replace("model", exemplar_skipping=0.2)
+    run = train(config, toy / f"{variant}-skipping")
+    [event] = run.evaluations()
+    assert (WITHOUT in event.scores) is logged
+    if logged:
+        corpus = open_corpus(run)
+        split = run.load_model(), corpus, retrieve(corpus, config.exemplars), "valid"
+        chosen = choose_sample(corpus.size("valid"), config.training.evaluation_size)
+        assert event.scores[WITHOUT] == pytest.approx(mean_surprise(*split, chosen, hidden=True), rel=1e-5)
+        assert event.surprise == pytest.approx(mean_surprise(*split, chosen), rel=1e-5)
 
 
 @pytest.mark.parametrize(

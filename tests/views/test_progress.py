@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from exadec.config import Config
-from exadec.training.events import Evaluated, Evaluating, Failed, Finished, LossLine, Started, Waiting
+from exadec.training.events import WITHOUT, Evaluated, Evaluating, Failed, Finished, LossLine, Started, Waiting
 from exadec.training.side_by_side import Job
 from exadec.views.progress import Display, RunsDisplay, parameter_table
 from support.shown import show
@@ -42,6 +42,8 @@ def test_stages_are_counted_and_give_way_to_training() -> None:
         assert "dev ROUGE-L 62.50, -log p 1.500" in shown_by(display)
         display.observe(replace(SCORE, instances=2000, split_size=22421))
         assert "dev ROUGE-L 62.50, -log p 1.500 on 2,000 of 22,421" in shown_by(display)
+        display.observe(replace(SCORE, scores={WITHOUT: 1.6251}))
+        assert "dev ROUGE-L 62.50, -log p 1.500 (1.625 without exemplars)" in shown_by(display)
         display.observe(replace(SCORE, surprise=None))  # of a run that an earlier version began
         assert "log p" not in shown_by(display)
         assert display.training is not None
