@@ -109,8 +109,9 @@ def test_followed_outputs_differ_from_their_exemplars_no_more_than_free_ones(run
     run = runs["adadec"]
     corpus = open_corpus(run)
     split = run.load_model(), corpus, retrieve(corpus), "test"
-    free = decode_split(*split, run.config.search)
-    followed = decode_split(*split, replace(run.config.search, manner="followed"))
+    search, chosen = replace(run.config.search, max_length=10), np.arange(6)
+    free = decode_split(*split, search, chosen)
+    followed = decode_split(*split, replace(search, manner="followed"), chosen)
     assert [output.uid for output in followed] == [output.uid for output in free]
     assert [output.exemplar for output in followed] == [output.exemplar for output in free]
     for mine, theirs in zip(followed, free, strict=True):
