@@ -29,7 +29,7 @@ from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
 from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
-from exadec.search.following import Differences, Manner
+from exadec.search.following import differences_from
 from exadec.search.generate import search_batch, search_followed
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
@@ -305,16 +305,19 @@ class Writer:
         free = all(type(rule) is Rule for rule in rules)
         seeds = [(one.seed + search.seed) % LARGEST_SEED for one in inputs]
 
+        def to_text(ids: list[int]) -> str:
+            return self.run.segmenter.join(table.decode(ids))
+
         def tell_text(place: int, ids: list[int]) -> None:
             assert tell is not None
-            tell(place, self.run.segmenter.join(table.decode(ids)))
+            tell(place, to_text(ids))
 
         told = None if tell is None else tell_text
         mixed = mix_coefficients(self.model, [one.shown.mixture for one in inputs])
         form = find_form(self.run.vocabulary, self.run.segmenter, next(self.model.parameters()).device)
         obeyed = None if free else rules
         if search.manner == "followed":
-            differences = [self._differences_from(one.shown.texts, table) for one in inputs]
+            differences = [differences_from(one.shown.texts, to_text) for one in inputs]
             written = search_followed(self.model, batch, search, differences, n_best, obeyed, mixed, form)
         else:
             written = search_batch(self.model, batch, search, n_best, obeyed, told, seeds, mixed, form)
@@ -324,13 +327,6 @@ class Writer:
             or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i], search.facts != "off")
             for i, (one, hypotheses) in enumerate(zip(inputs, found, strict=True))
         ]
-
-    def _differences_from(self, exemplars: Sequence[str], table: PieceTable) -> Differences | None:
-        """How a text is compared with its exemplars; None if there are none."""
-        if not exemplars:
-            return None
-        manner = Manner.of(exemplars)
-        return lambda ids: manner.differences(self.run.segmenter.join(table.decode(ids)))
 
     def _generation(
         self,

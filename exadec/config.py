@@ -390,9 +390,7 @@ class SearchConfig:
         require_between(self, "search", ("seed",), 0, LARGEST_SEED)
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
         if self.manner == "followed" and self.temperature > 0:
-            raise ConfigError(
-                "`search.manner` is followed, but `search.temperature` draws texts at random; set it to 0."
-            )
+            raise ConfigError("`search.manner` is followed, but `search.temperature` draws texts; set it to 0.")
 
 
 def refuse_guidance(search: SearchConfig, model: ModelConfig) -> None:

@@ -158,7 +158,7 @@ def graphs() -> Record:
             work()  # once before it is recorded, because libraries start up at their first call
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):  # others may go on meanwhile
+        with torch.cuda.graph(graph, pool=pool):
             work()
         return graph.replay
 

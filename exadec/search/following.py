@@ -42,6 +42,14 @@ class Manner:
         return sum(getattr(traits, name) != wanted for name, wanted in self.traits.items())
 
 
+def differences_from(exemplars: Sequence[str], to_text: Callable[[list[int]], str]) -> Differences | None:
+    """How a text is compared with the exemplars that it is written with; None if there are none."""
+    if not exemplars:
+        return None
+    manner = Manner.of(list(dict.fromkeys(exemplars)))  # one that is shown twice has one vote
+    return lambda ids: manner.differences(to_text(ids))
+
+
 def search_until_followed(
     search: Search, differences: Sequence[Differences | None], guidance: float
 ) -> list[list[Hypothesis]]:

@@ -21,7 +21,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
 from exadec.search.facts import rules_for
-from exadec.search.following import Differences, Manner, search_until_followed
+from exadec.search.following import Differences, differences_from, search_until_followed
 from exadec.search.gpu import work_on_gpu
 from exadec.search.guidance import (
     Emphasis,
@@ -245,7 +245,7 @@ def generate_split(
     for indices, batch in loader.search_batches(config.batch_size, chosen):
         rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
         if config.manner == "followed":
-            differences = [_differences_from(corpus, loader, int(index)) for index in indices]
+            differences = [differences_from(_shown(corpus, loader, int(index)), corpus.text) for index in indices]
             found = search_followed(model, batch, config, differences, n_best, rules, form=form).hypotheses
         else:
             seeds = [config.seed + int(index) for index in indices]
@@ -257,13 +257,9 @@ def generate_split(
     return [results[index] for index in sorted(results)]
 
 
-def _differences_from(corpus: Corpus, loader: Loader, index: int) -> Differences | None:
-    """How a text of this instance is compared with the exemplars that it was written with; None if there are none."""
-    shown = [corpus.text(loader.exemplar_targets[one]) for one in loader.exemplar_index[index].tolist() if one >= 0]
-    if not shown:
-        return None
-    manner = Manner.of(list(dict.fromkeys(shown)))
-    return lambda ids: manner.differences(corpus.text(ids))
+def _shown(corpus: Corpus, loader: Loader, index: int) -> list[str]:
+    """The exemplars of an instance."""
+    return [corpus.text(loader.exemplar_targets[one]) for one in loader.exemplar_index[index].tolist() if one >= 0]
 
 
 def _whole_distributions(model: Seq2seq) -> Draw[Any]:

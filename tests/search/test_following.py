@@ -91,5 +91,5 @@ def test_what_cannot_be_followed_is_refused() -> None:
         refuse_guidance(followed, ModelConfig(**VARIANTS["seq2seq"]))
     with pytest.raises(ConfigError, match="was not trained to write without an exemplar"):
         refuse_guidance(followed, ModelConfig(**VARIANTS["adadec"]))
-    with pytest.raises(ConfigError, match=r"`search.temperature` draws texts at random"):
+    with pytest.raises(ConfigError, match=r"`search.temperature` draws texts"):
         SearchConfig(manner="followed", temperature=1.0)
