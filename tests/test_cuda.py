@@ -1,7 +1,9 @@
 """The GPU against the CPU reference, end to end: values, all gradients, search, training. Run them with `make cuda`."""
 
 import copy
+import dataclasses
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -12,15 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from exadec.config import VARIANTS, SearchConfig
+from exadec.config import VARIANTS, ModelConfig, SearchConfig
 from exadec.corpus.vocabulary import PAD
+from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.search.generate import search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training import step
 from exadec.training.checkpoint import LAST, open_corpus
-from exadec.training.evaluation import choose_sample, evaluate, mean_surprise
+from exadec.training.evaluation import choose_sample, decode_split, evaluate, mean_surprise
 from exadec.training.events import Evaluated, LossLine
+from exadec.training.memory import require_batch_memory, require_memory
 from exadec.training.trainer import train
 from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
 from support.toys import toy_records, variant_config, write_splits
@@ -73,6 +77,16 @@ def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, obj
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 
+@pytest.mark.parametrize("beam", [20, 40])
+def test_beam_wider_than_the_kernels_take_equals_the_cpu(beam: int) -> None:
+    model = build_small_model(**VARIANTS["adadec+attexp"], **ALL_OPTIONS)
+    batch = batch_for(model.config, 7)
+    config = SearchConfig(beam_size=beam, max_length=8)
+    expected = search_batch(model, batch, config, n_best=beam).hypotheses
+    found = search_batch(model.cuda(), batch, config, n_best=beam).hypotheses
+    assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cuda")
@@ -88,6 +102,36 @@ def test_task_is_learnt_in_both_precisions(toy: Path, precision: str) -> None:
     losses = [event.loss for event in run.metrics() if isinstance(event, LossLine)]
     assert losses
     assert np.isfinite(losses).all()
+
+
+@pytest.mark.parametrize("beyond", [False, True], ids=["paper", "all"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_texts_do_not_depend_on_the_batch(toy: Path, variant: str, beyond: bool) -> None:
+    """In both precisions; and half of the precision changes few texts of a model that knows what to write."""
+    config = variant_config(toy, variant, epochs=6)
+    if beyond:
+        config = config.replace("exemplars", neighbours=3).replace("model", **ALL_OPTIONS)
+    run = train(config, toy / f"batches-{variant}-{beyond}")
+    corpus = open_corpus(run)
+    split = run.load_model(device="cuda"), corpus, retrieve(corpus, config.exemplars), "test"
+    texts: dict[tuple[str, int], list[str]] = {}
+    for precision in ("float32", "bfloat16"):
+        for size in (64, 7, 1):
+            search = dataclasses.replace(config.search, precision=precision, batch_size=size)
+            texts[precision, size] = [one.text for one in decode_split(*split, search)]
+        assert texts[precision, 64] == texts[precision, 7] == texts[precision, 1]
+    same = map(operator.eq, texts["float32", 64], texts["bfloat16", 64])
+    assert sum(same) >= 0.95 * len(texts["float32", 64])
+
+
+def test_model_too_large_for_the_gpu_is_refused_before_it_takes_memory() -> None:
+    before = torch.cuda.memory_allocated()
+    with pytest.raises(InputError, match=r"are free on the GPU; choose a smaller model\.hidden"):
+        require_memory([ModelConfig(hidden=200_000)], torch.device("cuda"))
+    lengths = np.full(1000, 500), np.full(1000, 500)
+    with pytest.raises(InputError, match=r"are free on the GPU; choose a smaller training\.batch_size"):
+        require_batch_memory(ModelConfig(hidden=20_000), lengths, 1000, 4, torch.device("cuda"))
+    assert torch.cuda.memory_allocated() == before
 
 
 @pytest.mark.parametrize(
