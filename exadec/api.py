@@ -16,7 +16,7 @@ import torch
 
 from exadec.bank import ROWS, mix_coefficients, open_bank
 from exadec.bundle.packed import open_folder_or_bundle
-from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_guidance
+from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_search
 from exadec.corpus.prepare import Report, silent
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
@@ -30,7 +30,7 @@ from exadec.remote.service import Service, is_address
 from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
 from exadec.search.following import differences_from
-from exadec.search.generate import search_batch, search_followed
+from exadec.search.generate import search_batch, search_consensus, search_followed
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
 from exadec.settings import load_config
@@ -276,7 +276,7 @@ class Writer:
         require_n_best(n_best, search.beam_size)
         if guidance is not None:
             search = replace(search, guidance=guidance)
-        refuse_guidance(search, self.run.config.model)
+        refuse_search(search, self.run.config.model)
         results: dict[int, Generation | RequestError] = {}
         if search.temperature > 0:
             told = "required phrases need a search, but `search.temperature` draws texts at random; set it to 0."
@@ -319,6 +319,8 @@ class Writer:
         if search.manner == "followed":
             differences = [differences_from(one.shown.texts, to_text) for one in inputs]
             written = search_followed(self.model, batch, search, differences, n_best, obeyed, mixed, form)
+        elif search.seeks_agreement:
+            written = search_consensus(self.model, batch, search, n_best, obeyed, mixed, form)
         else:
             written = search_batch(self.model, batch, search, n_best, obeyed, told, seeds, mixed, form)
         found, coefficients = written

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from exadec.errors import ConfigError
 from exadec.presets import PRESETS, VARIANTS
+from exadec.search_config import SearchConfig
 from exadec.strict_yaml import (
+    LARGEST_SEED,
     Overrides,
     apply_override,
     build,
@@ -26,6 +28,7 @@ from exadec.strict_yaml import (
 )
 
 __all__ = [
+    "LARGEST_SEED",
     "PRESETS",
     "RECORD_FIELDS",
     "VARIANTS",
@@ -38,9 +41,6 @@ __all__ = [
     "TrainingConfig",
     "known_keys",
 ]
-
-LARGEST_SEED = 1 << 62
-"""Every generator of random numbers takes it, and a little more"""
 
 RECORD_FIELDS = ("uid", "source", "table", "target", "references", "group")
 """What a file of records may say about each."""
@@ -253,6 +253,11 @@ class ModelConfig:
         return self.adaptive or self.attend_exemplar
 
     @property
+    def reads_several(self) -> bool:
+        """Whether it reads more than one exemplar for each instance."""
+        return self.reads_exemplars and self.exemplars_read > 1
+
+    @property
     def guidable(self) -> bool:
         """Whether training showed it `<none>`: guidance compares what it writes with an exemplar and without one."""
         return self.reads_exemplars and self.exemplar_skipping > 0
@@ -342,59 +347,15 @@ class TrainingConfig:
         require(self.weight_decay >= 0, "training.weight_decay", "at least 0", self.weight_decay)
 
 
-@dataclass(frozen=True)
-class SearchConfig:
-    """Beam search for the best text."""
-
-    beam_size: int = 5
-    """Hypotheses kept; 1 is greedy search."""
-    length_penalty: float = 1.0
-    """α of Wu et al.: log p is divided by ((5 + length) / 6)^α."""
-    max_length: int = 50
-    """At most this many pieces, the end symbol included."""
-    min_length: int = 0
-    """At least this many pieces before the end symbol."""
-    block_ngram: int = 0
-    """Never write an n-gram of this size twice; 0 allows repetition."""
-    stopping: Literal["full", "certain", "first"] = "certain"
-    """When the search for a text ends. `full`: when as many hypotheses have finished as the beam is wide, or earlier
-    if no live one can still win. `certain`: only when no live one can still win. `first`: as soon as a finished one
-    scores at least what the best live one scores now. With n-best lists, the n-th best finished one must."""
-    guidance: float = 0.0
-    """How strictly to follow the exemplar's form: the weight of what it changes in log p of each function word, each
-    punctuation mark and the end. 0 leaves the model as it is. Only for models that read exemplars and were trained with
-    `model.exemplar_skipping`."""
-    manner: Literal["free", "followed"] = "free"
-    """`followed`: search again with more guidance, until a text has the case, the punctuation and the length of its
-    exemplars. Needs a model that can be guided."""
-    temperature: float = 0.0
-    """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
-    top_p: float = 1.0
-    """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
-    seed: int = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """`bfloat16` is faster. On a CPU that knows it, it is for the product with the vocabulary, and the likeliest words
-    are computed exactly all the same. On a GPU texts are read as in training, and other products are in TF32."""
-    facts: Literal["off", "mark", "strict"] = "off"
-    """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
-    `strict`: write none."""
-    batch_size: int = 64
-    """Instances searched together."""
-
-    def __post_init__(self) -> None:
-        require_between(self, "search", ("beam_size", "batch_size"), 1, 10_000)
-        require_between(self, "search", ("max_length",), 1, 100_000)
-        require_between(self, "search", ("min_length",), 0, self.max_length - 1)
-        require_between(self, "search", ("length_penalty", "temperature"), 0, 10)
-        require(0 < self.top_p <= 1, "search.top_p", "above 0 and at most 1", self.top_p)
-        require_between(self, "search", ("seed",), 0, LARGEST_SEED)
-        require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
-        if self.manner == "followed" and self.temperature > 0:
-            raise ConfigError("`search.manner` is followed, but `search.temperature` draws texts; set it to 0.")
-
-
-def refuse_guidance(search: SearchConfig, model: ModelConfig) -> None:
-    """Refuse to guide a model that does not know what it would write without an exemplar."""
+def refuse_search(search: SearchConfig, model: ModelConfig) -> None:
+    """Refuse to guide a model that does not know what it would write without an exemplar, and to ask for what
+    exemplars agree on if there is one."""
+    if search.choice == "consensus" and not model.reads_several:
+        why = "one exemplar" if model.reads_exemplars else "no exemplar"
+        raise ConfigError(
+            f"`search.choice` is consensus, but this model ({model.variant}) reads {why}: set it to likeliest, or use "
+            "a model that reads several (model.exemplars_read), as that of the preset `exadec` does."
+        )
     followed = search.manner == "followed"
     if (search.guidance > 0 or followed) and not model.guidable:
         why, remedy = f"this model ({model.variant}) does not read exemplars", "use a model that does"
@@ -429,7 +390,7 @@ class Config:
                 f"`model.exemplars_read` is {read}, but `exemplars.neighbours` keeps only {kept} for each instance: "
                 f"set exemplars.neighbours={read}."
             )
-        refuse_guidance(self.search, self.model)
+        refuse_search(self.search, self.model)
 
     @staticmethod
     def load(path: Path | str, overrides: Overrides = (), variant: str | None = None) -> "Config":

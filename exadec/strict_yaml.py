@@ -25,6 +25,8 @@ Overrides = Sequence[str] | Mapping[str, Any]
 """Values to change: `section.key=value`, as on a command line, or `{"section.key": value}`."""
 
 
+LARGEST_SEED = 1 << 62
+"""Every generator of random numbers takes it, and a little more"""
 LONGEST = 1 << 18
 """Bytes of the longest file of settings. It takes a second to parse."""
 _DEEPEST = 16

@@ -208,7 +208,8 @@ def test_defaults_are_the_papers_gigaword_values() -> None:
 
 
 def test_every_key_has_a_docstring() -> None:
-    source = (Path(__file__).parent.parent / "exadec" / "config.py").read_text("utf-8")
+    files = (Path(__file__).parent.parent / "exadec").glob("*config.py")
+    source = "".join(path.read_text("utf-8") for path in files)
     for key in known_keys():
         name = key.rpartition(".")[2]
         assert re.search(rf'^    {name}: [^\n]*\n    """\S', source, re.MULTILINE), key

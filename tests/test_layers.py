@@ -18,6 +18,7 @@ ORDER = {
     "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",
     "strict_yaml": "a mapping becomes a dataclass, or an error that names the key",
     "presets": "settings by name, for a configuration to start from",
+    "search_config": "the choices of a search, which runs and requests may change",
     "config": "every choice of an experiment; all stages read their own section",
     # The data flow, from raw files to a page.
     "corpus": "raw data become records and token ids: nothing comes before it",
@@ -66,6 +67,7 @@ TESTED_IN = {
     "presets": "test_config.py",
     "search/gpu": "test_cuda.py",
     "search/gpu_kernels": "search/test_fused.py",
+    "search_config": "test_config.py",
     "server/desk": "server/test_app.py",
     "server/door": "server/test_running.py",
     "server/metrics": "server/test_app.py",

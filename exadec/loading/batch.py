@@ -4,7 +4,7 @@ In: id sequences of some instances. Out: a `Batch`, in which unknown words are n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -45,6 +45,17 @@ class Batch:
         exemplars = (each * rows[:, None] + torch.arange(each, device=rows.device)).flatten()
         parts = {item.name: getattr(self, item.name) for item in fields(self)}
         return Batch(**{name: part[exemplars if "exemplar" in name else rows] for name, part in parts.items()})
+
+    def show_alone(self, number: int) -> "Batch":
+        """The same with only one of each instance's k exemplars, k times over."""
+        each = self.exemplar.shape[0] // self.size
+        rows = torch.arange(number, len(self.exemplar), each, device=self.source.device).repeat_interleave(each)
+        return replace(self, exemplar=self.exemplar[rows], exemplar_lengths=self.exemplar_lengths[rows])
+
+    def find_divided(self) -> list[int]:
+        """The instances whose exemplars are not all the same."""
+        exemplars = self.exemplar.view(self.size, -1, self.exemplar.shape[1])  # (B, k, Z)
+        return (exemplars != exemplars[:, :1]).flatten(1).any(1).nonzero()[:, 0].tolist()
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(*(getattr(self, item.name).to(device, non_blocking=True) for item in fields(self)))

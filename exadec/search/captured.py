@@ -7,6 +7,7 @@ Recorded work reads and writes the same tensors each time. So all instances stay
 batches are padded, so that few recordings serve all of them.
 """
 
+import gc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -100,7 +101,14 @@ class RecordedSearch:
         with self._searching:
             if key not in self._recordings:
                 never = torch.tensor(forbidden, device=device, dtype=torch.long)
-                self._recordings[key] = self._make(work, shapes, inputs.to(device), given, config, never, n_best)
+                more = work, shapes, inputs.to(device), given, config, never, n_best
+                try:
+                    self._recordings[key] = self._make(*more)
+                except torch.OutOfMemoryError:
+                    if not self._recordings:
+                        raise
+                    self._forget()  # other programs may need the GPU, too
+                    self._recordings[key] = self._make(*more)
                 if len(self._recordings) > RECORDINGS:
                     self._recordings.popitem(last=False)
             found = self._recordings[key]
@@ -113,6 +121,13 @@ class RecordedSearch:
             lam = work.coefficients(found.beams.state)  # of all hypotheses; the next search overwrites it
             lam = None if lam is None else lam[:: config.beam_size][: batch.size].clone()
             return found.beams.best(torch.arange(batch.size, device=device), n_best), lam
+
+    def _forget(self) -> None:
+        """Drop all recordings, and give their memory back."""
+        self._recordings.clear()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _make(
         self,

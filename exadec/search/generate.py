@@ -20,6 +20,7 @@ from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
+from exadec.search.consensus import rank_by_agreement
 from exadec.search.facts import rules_for
 from exadec.search.following import Differences, differences_from, search_until_followed
 from exadec.search.gpu import work_on_gpu
@@ -30,6 +31,7 @@ from exadec.search.guidance import (
     guide,
     guide_distributions,
     with_and_without,
+    without_exemplars,
 )
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
@@ -115,6 +117,35 @@ def search_followed(
 
     found = search_until_followed(search, differences, config.guidance)
     return Searched([hypotheses[:n_best] for hypotheses in found], lam[0])
+
+
+def search_consensus(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    n_best: int = 1,
+    rules: Sequence[Rule] | None = None,
+    coefficients: torch.Tensor | None = None,
+    form: torch.Tensor | None = None,
+) -> Searched:
+    """`search_batch` with all exemplars, with each alone, and with none: first the text that the others agree with.
+
+    An instance with one exemplar, or with λ that is given, has nothing to agree on: it gets the likeliest text.
+    """
+    found, lam = search_batch(model, batch, config, config.beam_size, rules, coefficients=coefficients, form=form)
+    divided = batch.find_divided()
+    if coefficients is not None:
+        divided = [number for number in divided if coefficients[number].isnan().any()]
+    if divided:
+        part = batch if len(divided) == batch.size else batch.take(divided)
+        obeyed = None if rules is None else [rules[number] for number in divided]
+        others = [part.show_alone(number) for number in range(model.config.exemplars_read)]
+        if model.config.guidable:
+            others.append(without_exemplars(part))
+        more = [search_batch(model, one, config, config.beam_size, obeyed, form=form).hypotheses for one in others]
+        for number, *each in zip(divided, *more, strict=True):
+            found[number] = rank_by_agreement([found[number], *each], config.length_penalty)
+    return Searched([hypotheses[:n_best] for hypotheses in found], lam)
 
 
 def _replay(
@@ -247,6 +278,8 @@ def generate_split(
         if config.manner == "followed":
             differences = [differences_from(_shown(corpus, loader, int(index)), corpus.text) for index in indices]
             found = search_followed(model, batch, config, differences, n_best, rules, form=form).hypotheses
+        elif config.seeks_agreement:
+            found = search_consensus(model, batch, config, n_best, rules, form=form).hypotheses
         else:
             seeds = [config.seed + int(index) for index in indices]
             found = search_batch(model, batch, config, n_best, rules, seeds=seeds, form=form).hypotheses

@@ -59,11 +59,16 @@ def _look_for_form(vocabulary: Vocabulary, segmenter: Segmenter) -> torch.Tensor
     return form
 
 
-def with_and_without(batch: Batch) -> Batch:
-    """2B instances: the batch, then the same sources with the exemplar `<none>`. Unknown words keep their ids."""
+def without_exemplars(batch: Batch) -> Batch:
+    """The same sources with the exemplar `<none>`. Unknown words keep their ids."""
     absent = torch.full_like(batch.exemplar[:, :1], NONE)
     absent = functional.pad(absent, (0, batch.exemplar.shape[1] - 1), value=PAD)  # (B, Z)
-    without = replace(batch, exemplar=absent, exemplar_lengths=torch.ones_like(batch.exemplar_lengths))
+    return replace(batch, exemplar=absent, exemplar_lengths=torch.ones_like(batch.exemplar_lengths))
+
+
+def with_and_without(batch: Batch) -> Batch:
+    """2B instances: the batch, then the same without exemplars."""
+    without = without_exemplars(batch)
     return Batch(*(torch.cat(pair) for pair in zip(vars(batch).values(), vars(without).values(), strict=True)))
 
 

@@ -255,6 +255,8 @@ class Desk:
                 f"this model was not trained to write without an exemplar; leave out {guided}, or serve one that was "
                 "trained with model.exemplar_skipping=0.1."
             )
+        if settings.get("choice") == "consensus" and not run.config.model.reads_several:
+            raise RequestError("this model does not read several exemplars, so none can agree; leave out 'choice'.")
         if settings.get("temperature", search.temperature) > 0 and (request.required or followed):
             what = "required phrases need" if request.required else "a followed manner needs"
             raise RequestError(f"{what} a search; set 'temperature' to 0.")

@@ -79,6 +79,7 @@ def _which(body: Any) -> str:
 _OF_THE_SEARCH = (
     "guidance",
     "manner",
+    "choice",
     "temperature",
     "top_p",
     "seed",
@@ -100,6 +101,10 @@ class Options(_Body):
     manner: Annotated[
         Literal["free", "followed"] | None,
         Field(description="Search with more and more guidance, until the text has the form of its exemplar."),
+    ] = None
+    choice: Annotated[
+        Literal["likeliest", "consensus"] | None,
+        Field(description="Take the likeliest text, or the one that those of other retrieved exemplars agree with."),
     ] = None
     temperature: Annotated[
         float | None, Field(ge=0, le=10, allow_inf_nan=False, description="Above 0, words are drawn at random.")

@@ -1,6 +1,7 @@
 """The recorded search against the ordinary one. Without a GPU the recorded work is simply done again."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
@@ -72,6 +73,36 @@ def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
             found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
         assert texts(found) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [5, 7]
+
+
+def test_without_memory_other_recordings_make_room() -> None:
+    """The GPU has room for two recordings; the third one is made after they are dropped. The first never fails here."""
+    model, full = build_small_model(), False
+
+    def record(work: Callable[[], None]) -> Callable[[], None]:
+        if full and recorded._recordings:
+            raise torch.OutOfMemoryError("no memory")
+        return work
+
+    recorded = RecordedSearch(record)
+    batch = batch_for(model.config, 3)
+    for length in (4, 5, 6):
+        full = length == 6
+        with torch.no_grad():
+            config = SearchConfig(beam_size=2, max_length=length)
+            expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
+            found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+        assert texts(found) == texts(expected)
+    assert [key[0].max_length for key in recorded._recordings] == [6]
+
+
+def test_a_search_that_does_not_fit_alone_is_an_error() -> None:
+    def record(work: Callable[[], None]) -> Callable[[], None]:
+        raise torch.OutOfMemoryError("no memory")
+
+    model = build_small_model()
+    with pytest.raises(torch.OutOfMemoryError), torch.no_grad():
+        RecordedSearch(record)(work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU)
 
 
 def test_threads_that_share_a_recording_do_not_disturb_each_other() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from exadec.config import VARIANTS, ConfigError, ModelConfig, SearchConfig, refuse_guidance
+from exadec.config import VARIANTS, ConfigError, ModelConfig, SearchConfig, refuse_search
 from exadec.search.beam import Hypothesis
 from exadec.search.following import STRONGER, Manner, search_until_followed
 from exadec.search.generate import search_batch, search_followed
@@ -88,8 +88,8 @@ def test_each_text_is_one_of_a_search_with_this_guidance(variant: str) -> None:
 def test_what_cannot_be_followed_is_refused() -> None:
     followed = SearchConfig(manner="followed")
     with pytest.raises(ConfigError, match=r"`search.manner` is followed, but this model \(seq2seq\) does not read"):
-        refuse_guidance(followed, ModelConfig(**VARIANTS["seq2seq"]))
+        refuse_search(followed, ModelConfig(**VARIANTS["seq2seq"]))
     with pytest.raises(ConfigError, match="was not trained to write without an exemplar"):
-        refuse_guidance(followed, ModelConfig(**VARIANTS["adadec"]))
+        refuse_search(followed, ModelConfig(**VARIANTS["adadec"]))
     with pytest.raises(ConfigError, match=r"`search.temperature` draws texts"):
         SearchConfig(manner="followed", temperature=1.0)

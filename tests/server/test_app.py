@@ -100,6 +100,7 @@ def test_different_texts_take_the_options_of_one_text(server: Server) -> None:
 VARIED_WRONG = {
     "guidance": ({"guidance": 2.0}, 409, "trained with model.exemplar_skipping=0.1"),
     "followed": ({"manner": "followed"}, 409, "leave out 'manner', or serve one"),
+    "consensus": ({"choice": "consensus"}, 409, "so none can agree; leave out 'choice'."),
     "odd manner": ({"manner": "strict"}, 422, "'options.manner'"),
     "wide beam": ({"beam_size": 3}, 409, "searches with 2 at most"),
     "never ends": ({"min_length": 10_000}, 409, "'min_length' must be below"),
