@@ -14,8 +14,8 @@ from typing import TypeVar, overload
 import numpy as np
 import torch
 
-from exadec.bank import ROWS, mix_coefficients, open_bank
-from exadec.bundle.packed import open_folder_or_bundle
+from exadec.bank import ROWS, bank_folder, mix_coefficients, open_bank
+from exadec.bundle.packed import PackedRun, open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_search
 from exadec.corpus.prepare import Report, silent
 from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
@@ -88,11 +88,14 @@ class Writer:
     def bank(self, report: Report = silent) -> np.ndarray:
         """(training targets, 1 or G, R) float16: λ of all training targets, as when they are given as exemplars.
 
-        It is made when it is first asked for, in a folder beside the run's, and mapped into memory.
+        Unless the run is a file with a bank inside, it is made when it is first asked for, in a folder beside the
+        run's. It is mapped into memory.
         """
-        place = self.run.folder.with_name(f"{self.run.folder.name}.bank")
+        inside = self.run.open_bank(self.model) if isinstance(self.run, PackedRun) else None
+        if inside is not None:
+            return inside
         targets = self._retriever.corpus.targets("train")
-        return open_bank(place, self.model, targets, self._inputs.as_given, report)
+        return open_bank(bank_folder(self.run.folder), self.model, targets, self._inputs.as_given, report)
 
     def read_coefficients(self, exemplars: Sequence[str]) -> list[np.ndarray | None]:
         """(1 or G, R): λ of each text, as when it is given as an exemplar; None if it has no word the model knows."""

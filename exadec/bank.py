@@ -22,7 +22,7 @@ ROWS = 512
 """Targets that are read at a time."""
 SAMPLE = 20_000
 """Targets that decide how the map lies."""
-_FILE = "coefficients.npy"
+FILE = "coefficients.npy"
 _REMEDY = "delete the folder; the bank is made again"
 
 
@@ -78,6 +78,23 @@ def _exemplars_alone(ids: list[torch.Tensor]) -> Batch:
     return Batch(nothing, nothing[:, 0] + 1, padded, lengths, nothing, nothing, nothing[:, :0])
 
 
+def bank_folder(run: Path) -> Path:
+    """Where the bank of a run is kept: beside it."""
+    return run.with_name(f"{run.name}.bank")
+
+
+def bank_shape(model: Seq2seq, count: int) -> tuple[int, int, int]:
+    """Of the bank of so many targets: (N, 1 or G, R)."""
+    if model.coefficients is None:
+        raise InputError("this model does not adapt, so its exemplars have no coefficients.")
+    return count, model.coefficients.groups, model.config.coefficient_rank
+
+
+def bank_files(folder: Path) -> Folder:
+    """The files of a bank that was made."""
+    return Folder(folder, _REMEDY, read_manifest(folder, remedy=_REMEDY)["files"])
+
+
 def open_bank(
     folder: Path,
     model: Seq2seq,
@@ -87,21 +104,18 @@ def open_bank(
 ) -> np.ndarray:
     """(training targets, 1 or G, R) float16: the bank in this folder, made first unless it is that of these weights and
     these targets."""
-    if model.coefficients is None:
-        raise InputError("this model does not adapt, so its exemplars have no coefficients.")
-    shape = len(targets), model.coefficients.groups, model.config.coefficient_rank
+    shape = bank_shape(model, len(targets))
     key = hash_value({"format": FORMAT, "shape": shape, "made of": _hash(model, targets)})
     if not is_fresh(folder, key):
         with rebuild(folder, key, {}) as draft:
-            bank = np.lib.format.open_memmap(draft / _FILE, "w+", np.float16, shape)
+            bank = np.lib.format.open_memmap(draft / FILE, "w+", np.float16, shape)
             done = 0
             for numbers, lam in encode_targets(model, targets, mark):
                 bank[numbers] = lam
                 done += len(numbers)
                 report("reading exemplars", done, len(targets))
             bank.flush()
-    files = Folder(folder, _REMEDY, read_manifest(folder, remedy=_REMEDY)["files"])
-    return files.map_array(_FILE, np.float16, shape)
+    return bank_files(folder).map_array(FILE, np.float16, shape)
 
 
 def _hash(model: Seq2seq, targets: Sequences) -> str:

@@ -142,6 +142,11 @@ class ExemplarConfig:
         if (self.policy == "given") != (self.given is not None):
             raise ConfigError("`exemplars.given` names the file of the policy `given`: set both or neither.")
 
+    @property
+    def marks_given(self) -> bool:
+        """Whether an exemplar that someone gives is marked, so that the model tells it from a retrieved one."""
+        return self.form_share > 0
+
 
 RANKING = ("nearest", "oracle")
 """The policies whose exemplar is the first of the neighbours that they keep; the others choose one exemplar."""

@@ -108,7 +108,7 @@ class Inputs:
 
         A model that has learnt to tell them apart follows a given exemplar more closely than a retrieved one.
         """
-        return mark(ids) if self.run.config.exemplars.form_share > 0 else ids
+        return mark(ids) if self.run.config.exemplars.marks_given else ids
 
     def _settle_style(self, request: Request) -> Request:
         """The request with the mixture of its style."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 
-from exadec.bundle.packed import INDEX, RECORDS, WEIGHTS
+from exadec.bundle.packed import BANK, INDEX, RECORDS, WEIGHTS
 from exadec.corpus.readers import known_styles
 from exadec.errors import InputError
 from exadec.textmetrics import Measured
@@ -38,8 +38,11 @@ class Contents:
         """Of what there is much of: `weights 1,249,688 bytes, exemplars and index 18,175,000, the rest 95,000`."""
         largest = self.sizes.get(WEIGHTS, 0)
         exemplars = sum(size for name, size in self.sizes.items() if name in RECORDS or name.startswith(f"{INDEX}/"))
+        bank = self.sizes.get(BANK, 0)
         among = f", exemplars and index {exemplars:,}" if self.records is not None else ""
-        return f"weights {largest:,} bytes{among}, the rest {sum(self.sizes.values()) - largest - exemplars:,}"
+        among += f", λ of all exemplars {bank:,}" if bank else ""
+        rest = sum(self.sizes.values()) - largest - exemplars - bank
+        return f"weights {largest:,} bytes{among}, the rest {rest:,}"
 
 
 def write_card(run: Run, contents: Contents, today: date) -> str:

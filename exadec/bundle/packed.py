@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 
+from exadec.bank import bank_shape
 from exadec.config import CorpusConfig
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.sequences import Sequences
@@ -37,6 +38,7 @@ FORMAT = 1
 """Increased whenever the meaning of a bundle's files changes."""
 ENDING = ".exadec"
 WEIGHTS, CARD, INDEX, STYLES = "weights.safetensors", "README.md", "index", "styles.json"
+BANK = "coefficients.npy"
 RECORDS = (
     "groups.json",
     "train.groups.npy",
@@ -107,6 +109,12 @@ class PackedRun(Run):
         content = self.archive.read_text(STYLES, LARGE)
         return Styles.beside(self.folder, parse_styles(content, str(self.archive.path / STYLES)))
 
+    def open_bank(self, model: Seq2seq) -> np.ndarray | None:
+        """λ of all training targets, as `exadec.bank.open_bank` makes them; None if they are not inside."""
+        if self.record_count is None or not self.archive.has(BANK):
+            return None
+        return self.archive.map_array(BANK, np.float16, bank_shape(model, self.record_count), _require_numbers)
+
     def corpus_places(self) -> list[Path]:
         """Nowhere: the file may have come from anywhere."""
         return []
@@ -130,6 +138,11 @@ class PackedRun(Run):
         if index.weighting != self.config.exemplars.weighting:
             raise files.damaged(MANIFEST, "it has another weighting than the run")
         return Retriever(records, index, self.config.exemplars)
+
+
+def _require_numbers(coefficients: np.ndarray) -> None:
+    if not np.isfinite(coefficients).all():
+        raise ValueError("it holds what is no number")
 
 
 class PackedRecords:

@@ -18,11 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, cast
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+import numpy as np
 import torch
 import yaml
 
+from exadec.bank import bank_files, bank_folder, open_bank
 from exadec.bundle.card import Contents, write_card
-from exadec.bundle.packed import CARD, ENDING, FORMAT, INDEX, RECORDS, STYLES, WEIGHTS
+from exadec.bundle.packed import BANK, CARD, ENDING, FORMAT, INDEX, RECORDS, STYLES, WEIGHTS
 from exadec.config import Config
 from exadec.corpus.naming import name_data_set
 from exadec.corpus.prepare import Corpus
@@ -31,11 +33,12 @@ from exadec.corpus.stage import AGAIN
 from exadec.errors import InputError
 from exadec.exemplars.index_files import files_of, read_manifest
 from exadec.files import replacing
+from exadec.loading.batch import mark
 from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
 from exadec.reading.folder import Folder
 from exadec.strict_yaml import require_choice
 from exadec.styles import format_styles
-from exadec.training.checkpoint import CONFIG, FACTS, NAMES, VOCABULARY, Run, open_run
+from exadec.training.checkpoint import CONFIG, FACTS, NAMES, VOCABULARY, Run, open_corpus, open_run
 from exadec.training.weights import write_tensors
 
 PRECISIONS = ("float32", "bfloat16")
@@ -52,12 +55,14 @@ def export(
     with_exemplars: bool = False,
     corpus: Path | str | None = None,
     force: bool = False,
+    with_bank: bool = False,
 ) -> Path:
     """Write a run's model to one file that `load` opens anywhere.
 
     bfloat16 halves the file, and texts may differ from the run's. `with_exemplars` adds the training targets and their
-    index, so that exemplars are retrieved without the corpus. `corpus` is the folder of the run's corpus, if it is not
-    where the run says. `force` replaces a file that is there already.
+    index, so that exemplars are retrieved without the corpus; `with_bank` adds λ of each of them, for
+    `Writer.bank`. `corpus` is the folder of the run's corpus, if it is not where the run says. `force` replaces a file
+    that is there already.
     """
     out, opened = Path(out), open_run(Path(run), corpus=None if corpus is None else Path(corpus))
     require_choice(precision, PRECISIONS, "precision")
@@ -69,10 +74,16 @@ def export(
         raise InputError(
             f"{opened.folder}: this model ({opened.config.model.variant}) does not read exemplars; export it without."
         )
+    if with_bank and not (with_exemplars and opened.config.model.adaptive):
+        raise InputError(
+            "the λ bank is that of the exemplars inside; add `with_exemplars=True`."
+            if opened.config.model.adaptive
+            else f"{opened.folder}: this model ({opened.config.model.variant}) does not adapt; export it without bank."
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as draft, draft.open("wb") as file:
         try:
-            _write(file, opened, precision, with_exemplars)
+            _write(file, opened, precision, with_exemplars, with_bank)
         except OverflowError:
             raise InputError(
                 f"{out}: the file would be larger than {LARGEST:,} bytes; try bfloat16, or leave out the exemplars."
@@ -80,7 +91,7 @@ def export(
     return out
 
 
-def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool) -> None:
+def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool, with_bank: bool) -> None:
     tensors = {name: one for name, one in run.read_weights().items() if name.startswith("model.")}
     records = None
     with BundleFile(file) as bundle:
@@ -99,6 +110,8 @@ def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool) -> No
             bundle.add_text(STYLES, format_styles(styles))
         if with_exemplars:
             records = _add_exemplars(bundle, run)
+        if with_bank:
+            _add_bank(bundle, run, precision)
         weights = sum(tensor.numel() for tensor in tensors.values())
         sizes = {name: facts["bytes"] for name, facts in bundle.files.items()}
         data_set = name_data_set(without_paths(run.config))  # no folder of whoever trained it
@@ -131,6 +144,18 @@ def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
         for name in manifest["files"]:
             bundle.copy(files_of(folder, manifest), name, INDEX)
     return count
+
+
+def _add_bank(bundle: "BundleFile", run: Run, precision: str) -> None:
+    """Add λ of all training targets, of the weights as they are in the file."""
+    model, targets = run.load_model(), open_corpus(run).targets("train")
+    for tensor in model.state_dict().values():
+        tensor.copy_(_in(precision, tensor))
+    as_given = mark if run.config.exemplars.marks_given else np.asarray
+    with TemporaryDirectory() as place:
+        folder = bank_folder(run.folder) if precision == "float32" else Path(place) / "bank"
+        open_bank(folder, model, targets, as_given)
+        bundle.copy(bank_files(folder), BANK)
 
 
 def without_paths(config: Config) -> Config:

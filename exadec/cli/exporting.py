@@ -30,6 +30,9 @@ def export(
             "--with-exemplars", help="Add training targets and their index, to retrieve exemplars without the corpus."
         ),
     ] = False,
+    with_bank: Annotated[
+        bool, typer.Option("--with-bank", help="Add λ of each training target, too (float16), for studies of styles.")
+    ] = False,
     corpus: CorpusFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
@@ -52,11 +55,13 @@ def export(
     if out is not None:
         from exadec.bundle.packing import export as export_run
 
-        written = export_run(run, out, precision, with_exemplars, corpus, force)
+        written = export_run(run, out, precision, with_exemplars, corpus, force, with_bank)
         say(f"{written}: {written.stat().st_size:,} bytes.")
     elif onnx is not None:
-        if precision != "float32" or with_exemplars or corpus is not None:
-            raise InputError("--precision, --with-exemplars and --corpus are for --out; leave them out with --onnx.")
+        if precision != "float32" or with_exemplars or with_bank or corpus is not None:
+            raise InputError(
+                "--precision, --with-exemplars, --with-bank and --corpus are for --out; leave them out with --onnx."
+            )
         from exadec.bundle.onnx_folder import export_onnx
 
         for path in sorted(export_onnx(run, onnx, force).iterdir()):

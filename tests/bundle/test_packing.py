@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -76,6 +77,33 @@ def test_a_run_beyond_the_paper_can_be_exported(tmp_path: Path) -> None:
     out = export(run.folder, tmp_path / "a.exadec", with_exemplars=True)
     assert_same(load(run.folder), load(out))
     assert_same(load(run.folder), load(out), guidance=0.5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_bank_comes_along_on_request(run: Run, tmp_path: Path, precision: str) -> None:
+    out = export(run.folder, tmp_path / "a.exadec", precision, with_exemplars=True, with_bank=True)
+    writer = load(out)
+    bank = writer.bank()
+    assert bank.dtype == np.float16
+    assert not list(tmp_path.glob("*.bank"))  # it is not made again
+    exemplars = [writer.exemplar_text(number) for number in range(len(bank))]
+    expected = [one for one in writer.read_coefficients(exemplars) if one is not None]
+    np.testing.assert_allclose(bank, np.stack(expected), rtol=2e-3, atol=1e-3)
+    if precision == "float32":
+        np.testing.assert_array_equal(bank, load(run.folder).bank())
+    with zipfile.ZipFile(out) as archive:
+        size = archive.getinfo("coefficients.npy").file_size
+        assert f"λ of all exemplars {size:,}" in archive.read("README.md").decode()
+
+
+def test_a_bank_without_exemplars_is_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"add `with_exemplars=True`"):
+        export(run.folder, tmp_path / "a.exadec", with_bank=True)
+    write_splits(tmp_path, toy_records(60, seed=0))
+    plain = train(variant_config(tmp_path, "attexp", epochs=1), tmp_path / "work" / "plain")
+    with pytest.raises(InputError, match=r"\(attexp\) does not adapt; export it without bank"):
+        export(plain.folder, tmp_path / "a.exadec", with_exemplars=True, with_bank=True)
+    assert not (tmp_path / "a.exadec").exists()
 
 
 def test_requests_that_bring_an_exemplar_do_not_suffer_from_others(run: Run, tmp_path: Path) -> None:

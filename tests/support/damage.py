@@ -76,7 +76,7 @@ def make_project(folder: Path) -> None:
     try:
         run = train(Config.load("toy.yaml", variant="adadec"), "work/run")
         evaluate(run.folder)
-        export(run.folder, "bundle/run.exadec", with_exemplars=True)
+        export(run.folder, "bundle/run.exadec", with_exemplars=True, with_bank=True)
         open_index(Corpus(Path("work/corpus"))).search("n1 k1")  # loads the kernels, for all forked commands
         write_plan(Path(), corpora={"toy": {"config": "toy.yaml"}}, folder="trials", results="results")
         for trial in list_trials(load_plan(Path("plan.yaml"))):
