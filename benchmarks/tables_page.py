@@ -126,6 +126,30 @@ def follow(tables: Tables) -> Iterable[list[str]]:
     yield ["ROUGE-L", *(NOT_YET if value is None else f"{value:.2f}" for value in scores), ""]
 
 
+def agree(tables: Tables) -> Iterable[list[str]]:
+    """A row for each form of the preset in the tables `consensus`: the likeliest text, and the agreed one."""
+    for what, name, seq2seq_table in (
+        ("news, same outlet", "news", "outlet"),
+        ("Reuters headlines", "headlines", "reuters"),
+    ):
+        plan, rows = tables.plans[name], tables.rows(name, "consensus")
+        seq2seq = next(one for one in tables.rows(name, seq2seq_table) if one.row.variant == "seq2seq")
+        for usual, agreed in zip(rows[::2], rows[1::2], strict=True):
+            seeds = [result.settings.get("training.seed", 1) for result in usual.results]
+            plain = [one for one in seq2seq.results if one.settings.get("training.seed", 1) in seeds]
+            cells = [f"{fmean(one.scores['rougeL'].value for one in plain):.2f}" if plain else NOT_YET]
+            for row in (usual, agreed):
+                value = row.mean("rougeL")
+                cells.append(NOT_YET if value is None else f"{value:.2f}")
+            main = find_difference(agreed, rows, plan.tables["consensus"], plan.main)
+            gained = NOT_YET if main is None else f"{main.value:+.2f} ({main.low:.2f} to {main.high:.2f})"
+            leaks = [row.mean("leak") for row in (usual, agreed)]
+            leaked = NOT_YET if None in leaks else " → ".join(f"{leak:.1f}" for leak in leaks)
+            copies = "yes" if "attexp" in usual.row.variant else "no"
+            seeds = f"{len(agreed.results)} of {agreed.wanted}"
+            yield [what, copies, *cells, gained.replace("-", "\u2212"), leaked, seeds]
+
+
 def read_studies() -> Iterable[tuple[str, dict[str, Any]]]:
     for path in sorted(STUDIES.glob("*.json")):
         yield path.stem, json.loads(path.read_text("utf-8"))
@@ -170,6 +194,11 @@ def write_page(tables: Tables) -> str:
         "`search.guidance=1` and `search.length_penalty=1.6`. *until*: `search.manner=followed`. The preset without and with "
         "copying, seeds 1 and 2.",
         render(["trait", "Seq2seq, which does not see it", *SEARCHES, "asked for"], follow(tables)),
+        "## The text that exemplars agree on",
+        "The preset's likeliest text, and with `search.choice=consensus` the one that searches with each of its four "
+        "exemplars, with all and with none [agree on](../beam_search.md#the-text-that-exemplars-agree-on). ROUGE-L; Seq2seq "
+        "with the same seeds.",
+        render(["data", "copies", "Seq2seq", "likeliest", "agreed", "gained", "leak", "seeds"], agree(tables)),
         "## Swapped exemplars",
         "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "
         "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)). *Recall kept* is ROUGE-1 recall "
