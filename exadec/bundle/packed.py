@@ -17,6 +17,7 @@ from safetensors.torch import load as parse_tensors
 
 from exadec.bank import bank_shape
 from exadec.config import CorpusConfig
+from exadec.corpus.prepare import GROUPS
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.sequences import Sequences
 from exadec.corpus.vocabulary import PieceTable, Vocabulary
@@ -40,7 +41,7 @@ ENDING = ".exadec"
 WEIGHTS, CARD, INDEX, STYLES = "weights.safetensors", "README.md", "index", "styles.json"
 BANK = "coefficients.npy"
 RECORDS = (
-    "groups.json",
+    GROUPS,
     "train.groups.npy",
     "train.source.fingerprints.npy",
     "train.target.ids.npy",
@@ -157,7 +158,7 @@ class PackedRecords:
 
     @cached_property
     def group_names(self) -> list[str]:
-        return self._files.read_names("groups.json")
+        return self._files.read_names(GROUPS)
 
     def groups(self, split: str) -> np.ndarray:
         """(N,) int64: indices into `group_names`; -1 for records without a group."""

@@ -32,6 +32,7 @@ from exadec.strict_yaml import build
 
 FORMAT = 1
 """Increased whenever the meaning of a prepared corpus's files changes."""
+GROUPS = "groups.json"
 _CONTENTS = "contents"
 """Key in the manifest of a corpus that stores its words, groups and uids; older corpora do not have it."""
 
@@ -153,7 +154,7 @@ class Corpus:
     @cached_property
     def group_names(self) -> list[str]:
         self._require_contents()
-        return self._files.read_names("groups.json")
+        return self._files.read_names(GROUPS)
 
     def trained_groups(self) -> list[str]:
         """The groups of the training records."""

@@ -18,7 +18,7 @@ import yaml
 from safetensors import SafetensorError, safe_open
 
 from exadec.config import Config, ConfigError
-from exadec.corpus.prepare import Corpus, open_segmenter
+from exadec.corpus.prepare import GROUPS, Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.stage import MANIFEST, read_manifest
 from exadec.corpus.vocabulary import Vocabulary
@@ -336,7 +336,10 @@ def open_corpus(run: Run) -> Corpus:
     if corpus.vocabulary.hash() != run.facts["vocabulary"]:
         raise InputError(f"{folder}: the corpus's vocabulary is not the one that run {run.folder} was trained with.")
     if run.config.corpus.group_in_source and run.facts["groups"] != corpus.trained_groups():
-        raise run.files.damaged(FACTS, "its groups are not those of the corpus")
+        raise InputError(
+            f"{run.folder / FACTS}: its groups are not those of {folder / GROUPS}, so one of the two files is damaged; "
+            "copy both folders again, or prepare and train again."
+        )
     return corpus
 
 
