@@ -220,7 +220,6 @@ def measure_outputs(
     return {measured.score.name: measured for measured in measure_all(scores)}
 
 
-@torch.no_grad()
 def score_development(
     model: Seq2seq,
     corpus: Corpus,
@@ -251,6 +250,7 @@ def score_development(
     return score, surprise(), values
 
 
+@torch.no_grad()
 def mean_surprise(
     model: Seq2seq,
     corpus: Corpus,
