@@ -78,7 +78,7 @@ def experiment(
         outcome = run_plan(loaded, state, minutes, at_once, not keep_runs, shown.follow, shown.report)
     if any(Path(loaded.results).glob("*.json")):
         say(f"Tables: {write_tables(loaded, title, command)}")
-    _say_outcome(outcome)
+    _say_outcome(outcome, state, minutes)
 
 
 def _say_state(state: "State") -> None:
@@ -95,11 +95,16 @@ def _say_state(state: "State") -> None:
     say(f"Runs done: {len(state.done)}. To do: {len(state.to_do)}{total}{unknown}.")
 
 
-def _say_outcome(outcome: "Outcome") -> None:
+def _say_outcome(outcome: "Outcome", state: "State", minutes: float | None) -> None:
     for name, reason in outcome.failed.items():
         say(f"{name} failed: {reason.splitlines()[-1]}", style="red")
     if outcome.left:
-        say(f"Runs still to do: {len(outcome.left)}. Repeat the command to go on.")
+        expected = [task.seconds for task in state.tasks if task.name in outcome.left and task.seconds is not None]
+        what_next = "Repeat the command to go on."
+        if minutes is not None and len(expected) == len(outcome.left) and min(expected) > 60 * minutes:
+            shortest = min(expected) / 60
+            what_next = f"The shortest is expected to take {shortest:.1f} minutes, so none was started; allow more."
+        say(f"Runs still to do: {len(outcome.left)}. {what_next}")
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
     if outcome.failed:

@@ -6,10 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from exadec.cli.experiment import _say_outcome
+from exadec.experiment.driver import Outcome, State, find_state
+from exadec.experiment.plan import load_plan
 from support.command import assert_refused, exadec
 from support.plans import write_plan, write_task
 
@@ -69,6 +73,25 @@ def test_ctrl_c_leaves_what_a_second_call_finishes(tmp_path: Path) -> None:
     assert process.returncode == 130, shown
     assert "Runs still to do: 1. Repeat the command to go on." in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "expected"),
+    [
+        (None, 600.0, "Repeat the command to go on."),
+        (5.0, 60.0, "Repeat the command to go on."),
+        (5.0, None, "Repeat the command to go on."),
+        (5.0, 600.0, "The shortest is expected to take 10.0 minutes, so none was started; allow more."),
+    ],
+)
+def test_it_says_so_if_no_run_fits_into_the_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, minutes: float | None, seconds: float | None, expected: str
+) -> None:
+    write_task(tmp_path)
+    state = find_state(load_plan(write_plan(tmp_path)))
+    state = State([replace(task, seconds=seconds) for task in state.tasks], {})
+    _say_outcome(Outcome(left=[task.name for task in state.tasks]), state, minutes)
+    assert " ".join(capsys.readouterr().err.split()) == f"Runs still to do: 2. {expected}"
 
 
 @pytest.mark.parametrize(

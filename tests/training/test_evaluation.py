@@ -93,6 +93,16 @@ def test_surprise_is_measured_without_dropout_and_leaves_training_as_it_was(runs
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_surprise_keeps_nothing_of_a_batch_for_gradients(runs: dict[str, Run]) -> None:
+    """A graph of each batch, kept until the end, would fill any memory."""
+    model, corpus = runs["adadec"].load_model(), open_corpus(runs["adadec"])
+    outputs: list[torch.Tensor] = []
+    model.register_forward_hook(lambda model, batch, output: outputs.append(output))
+    mean_surprise(model, corpus, retrieve(corpus), "valid", batch_size=8)
+    assert len(outputs) > 1
+    assert not any(output.requires_grad for output in outputs)
+
+
 def test_outputs_keep_the_order_of_the_split(runs: dict[str, Run]) -> None:
     run = runs["adadec"]
     corpus = open_corpus(run)
