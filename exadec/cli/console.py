@@ -64,7 +64,14 @@ def say(text: str, style: str = "") -> None:
 
 
 class MessageHandler(logging.Handler):
-    """Shows the library's log messages beside the progress bars."""
+    """Shows the library's log messages beside the progress bars. The same warning of each evaluation is said once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"exadec: {record.getMessage()}", style="yellow" if record.levelno >= logging.WARNING else "")
+        message = record.getMessage()
+        if message not in self._said:
+            self._said.add(message)
+            say(f"exadec: {message}", style="yellow" if record.levelno >= logging.WARNING else "")

@@ -1,5 +1,6 @@
 """The command line as a whole: every verb once, and help."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exadec.cli.console import MessageHandler
 from exadec.textmetrics.metrics import METRICS
 from support.command import exadec
 
@@ -64,6 +66,14 @@ def test_a_filter_without_an_output_says_so(run: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(["bash", "-c", whole], capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (2, "exadec: there is nowhere to write: stdout is closed.\n")
+
+
+def test_a_message_that_comes_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.Logger("exadec")
+    logger.addHandler(MessageHandler())
+    for text in ("The texts look tokenised", "Some texts were cut", "The texts look tokenised"):
+        logger.warning(text)
+    assert capsys.readouterr().err == "exadec: The texts look tokenised\nexadec: Some texts were cut\n"
 
 
 def test_version_is_that_of_the_package() -> None:
