@@ -102,6 +102,38 @@ class Mixture:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where each word is in the memories of B instances, found by sorting: to compare all pairs of M positions in each
+    step of a search takes most of its time where sources are long."""
+
+    ids: torch.Tensor
+    """(B, M), in rising order."""
+    order: torch.Tensor
+    """(B, M): the position of each; of equal words, the first position comes first."""
+    first: torch.Tensor
+    """(B, M): for each position the first one that has the same word."""
+
+    @classmethod
+    def of(cls, words: torch.Tensor) -> "Places":
+        ids, order = words.sort(dim=1, stable=True)
+        numbers = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        is_new = functional.pad(ids[:, 1:] != ids[:, :-1], (1, 0), value=True)
+        begins = torch.where(is_new, numbers, 0).cummax(1).values  # where the run of equal words begins
+        return cls(ids, order, torch.empty_like(order).scatter_(1, order, order.gather(1, begins)))
+
+    def merge(self, weights: torch.Tensor) -> torch.Tensor:
+        """The sum over all positions of a word, at its first one; 0 at the others: (B, K, M) -> (B, K, M)."""
+        return torch.zeros_like(weights).scatter_add_(2, self.first[:, None].expand_as(weights), weights)
+
+    def find(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The first position of each word, and whether it is there at all: (B, K, W) -> (B, K, W) each."""
+        flat = words.flatten(1)
+        places = torch.searchsorted(self.ids, flat).clamp_max(self.ids.shape[1] - 1)
+        is_there = self.ids.gather(1, places) == flat
+        return self.order.gather(1, places).view_as(words), is_there.view_as(words)
+
+
+@dataclass(frozen=True)
 class Choices:
     """The likeliest next words of N = B·K hypotheses, found without log p of all others."""
 
@@ -129,8 +161,9 @@ class Choices:
         if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
             return generated.flatten(0, 1)
         ids, weights = mixture.copied(self.memory)  # (B, M), (B, K, M)
-        same = words[:, :, :, None] == ids[:, None, None]  # (B, K, W, M)
-        copied = (same * weights[:, :, None]).sum(3).clamp_min(SMALLEST).log()
+        places = Places.of(ids)
+        where, is_there = places.find(words)
+        copied = (places.merge(weights).gather(2, where) * is_there).clamp_min(SMALLEST).log()
         copied = copied.masked_fill((generated == -torch.inf) & (words < size), -torch.inf)
         both = torch.logaddexp(mixture.log_generate[:, :, None] + generated, mixture.log_copy[:, :, None] + copied)
         return both.flatten(0, 1)
@@ -162,19 +195,17 @@ class Choices:
         if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
             return generated.flatten(0, 1), words.flatten(0, 1)
         ids, weights = mixture.copied(memory)  # (B, M), (B, K, M)
-        same = ids[:, :, None] == ids[:, None]  # (B, M, M)
-        weights = torch.bmm(weights, same.to(weights.dtype)).clamp_min(SMALLEST)
+        places = Places.of(ids)
+        weights = places.merge(weights).clamp_min(SMALLEST)
         known = ids.clamp_max(size - 1)
         own = vocabulary.gather(2, known[:, None].expand_as(weights))
         if refinement is not None:
             own = (refinement.of_shared(known) - change).masked_fill(own == -torch.inf, -torch.inf)
         own = own.masked_fill((ids >= size)[:, None], -torch.inf)
         copied = torch.logaddexp(mixture.log_generate[:, :, None] + own, mixture.log_copy[:, :, None] + weights.log())
-        repeated = same.tril(-1).any(2)[:, None]  # (B, 1, M)
-        copied = copied.masked_fill(repeated | _among(ids[:, None].expand_as(weights), banned), -torch.inf)
-        generated = (mixture.log_generate[:, :, None] + generated).masked_fill(
-            _among(words, ids[:, None].expand(-1, words.shape[1], -1)), -torch.inf
-        )
+        repeated = places.first != torch.arange(ids.shape[1], device=ids.device)  # (B, M)
+        copied = copied.masked_fill(repeated[:, None] | _among(ids[:, None].expand_as(weights), banned), -torch.inf)
+        generated = (mixture.log_generate[:, :, None] + generated).masked_fill(places.find(words)[1], -torch.inf)
         ids = ids[:, None].expand_as(copied)
         return torch.cat([generated, copied], 2).flatten(0, 1), torch.cat([words, ids], 2).flatten(0, 1)
 
