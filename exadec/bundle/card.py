@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 
-from exadec.bundle.packed import BANK, INDEX, RECORDS, WEIGHTS
+from exadec.bank import FILE as BANK
+from exadec.bundle.packed import INDEX, RECORDS, WEIGHTS
 from exadec.corpus.readers import known_styles
 from exadec.errors import InputError
 from exadec.textmetrics import Measured

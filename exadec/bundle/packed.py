@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as parse_tensors
 
+from exadec.bank import FILE as BANK
 from exadec.bank import bank_shape
 from exadec.config import CorpusConfig
 from exadec.corpus.prepare import GROUPS
@@ -39,7 +40,6 @@ FORMAT = 1
 """Increased whenever the meaning of a bundle's files changes."""
 ENDING = ".exadec"
 WEIGHTS, CARD, INDEX, STYLES = "weights.safetensors", "README.md", "index", "styles.json"
-BANK = "coefficients.npy"
 RECORDS = (
     GROUPS,
     "train.groups.npy",

@@ -22,9 +22,10 @@ import numpy as np
 import torch
 import yaml
 
+from exadec.bank import FILE as BANK
 from exadec.bank import bank_files, bank_folder, open_bank
 from exadec.bundle.card import Contents, write_card
-from exadec.bundle.packed import BANK, CARD, ENDING, FORMAT, INDEX, RECORDS, STYLES, WEIGHTS
+from exadec.bundle.packed import CARD, ENDING, FORMAT, INDEX, RECORDS, STYLES, WEIGHTS
 from exadec.config import Config
 from exadec.corpus.naming import name_data_set
 from exadec.corpus.prepare import Corpus

@@ -9,8 +9,9 @@ import platform
 import subprocess
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,13 @@ from exadec.training.evaluation import (
     mean_surprise,
     outputs_path,
     read_outputs,
+    repeating,
+    report_as,
     score_outputs,
     score_style,
     write_outputs,
 )
+from exadec.training.events import Evaluating
 
 FORMAT = 1
 
@@ -203,25 +207,31 @@ class Measuring:
     results: Path
     drop_weights: bool
 
-    def __call__(self, folder: Path) -> None:
+    def __call__(self, folder: Path, observe: Callable[[Evaluating], None]) -> None:
         run = open_run(folder)
         corpus = open_corpus(run)
         exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
         model = run.load_model()
         started = time.monotonic()
-        surprise = {split: round(mean_surprise(model, corpus, exemplars, split), 6) for split in ("valid", "test")}
+        surprise = {}
+        for split in ("valid", "test"):
+            report = report_as("computing -log p of", observe, split)
+            surprise[split] = round(mean_surprise(model, corpus, exemplars, split, report=report), 6)
         measuring = time.monotonic() - started
         events, best = run.evaluations(), run.best_evaluation()
         trained = max(event.seconds for event in run.metrics())
         for trial in self.trials:
             started = time.monotonic()
-            outputs = decode_split(model, corpus, exemplars, "test", trial.search)
+            report = report_as("decoding", observe, "test")
+            outputs = decode_split(model, corpus, exemplars, "test", trial.search, report=report)
             write_outputs(trial_outputs(folder, trial), outputs)
             decoding = time.monotonic() - started
             # The development set was decoded after each evaluation, in about as much time per instance.
             evaluated = min(run.config.training.evaluation_size, corpus.size("valid"))
             share = evaluated / corpus.size("test")
             whole = trained + measuring + decoding * (1 + len(events) * share)
+            with repeating(partial(observe, Evaluating("scoring", "test", len(outputs)))):
+                scored = _score(run, outputs, self.metrics, self.main)
             result = Result(
                 name=trial.name,
                 search=trial.search_name,
@@ -240,7 +250,7 @@ class Measuring:
                 seconds={"training": round(trained, 1), "decoding": round(decoding, 1), "whole": round(whole, 1)},
                 device=describe_device(),
                 versions=find_versions(),
-                **_score(run, outputs, self.metrics, self.main),
+                **scored,
             )
             write_result(self.results, trial.file_name, result)
         if self.drop_weights:

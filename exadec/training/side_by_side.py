@@ -28,7 +28,7 @@ from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
 from exadec.training.evaluation import evaluate, outputs_path, report_as
-from exadec.training.events import Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
+from exadec.training.events import Evaluating, Failed, Finished, InterruptedRun, Message, RunEvent, Waiting
 from exadec.training.memory import require_memory
 from exadec.training.sharing import shared_card
 from exadec.training.trainer import (
@@ -56,9 +56,9 @@ class Job:
     folder: Path
     evaluate: bool = False
     """Whether to decode the test set after training."""
-    then: Callable[[Path], None] | None = None
-    """Called with the run's folder at the end, in the run's process, so it must be picklable. A job that has it is
-    never skipped as finished."""
+    then: Callable[[Path, Callable[[Evaluating], None]], None] | None = None
+    """Called at the end with the run's folder, and with whom to tell how far it is. It runs in the run's process, so it
+    must be picklable. A job that has it is never skipped as finished."""
     device: str | None = None
     """cpu, cuda or cuda:N; by default a GPU if there is one."""
 
@@ -341,7 +341,7 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         if job.evaluate:
             evaluate(job.folder, report=report_as("decoding", send, "test"), device=job.device)
         if job.then is not None:
-            job.then(job.folder)
+            job.then(job.folder, send)
         send(Finished())
     except (Interrupted, KeyboardInterrupt):
         send(InterruptedRun())
