@@ -64,7 +64,8 @@ def say(text: str, style: str = "") -> None:
 
 
 class MessageHandler(logging.Handler):
-    """Shows the library's log messages beside the progress bars. The same warning of each evaluation is said once."""
+    """Shows the library's log messages beside the progress bars. The same warning of each evaluation is said once;
+    every error of a server is said."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +73,6 @@ class MessageHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if message not in self._said:
+        if message not in self._said or record.levelno >= logging.ERROR:
             self._said.add(message)
             say(f"exadec: {message}", style="yellow" if record.levelno >= logging.WARNING else "")

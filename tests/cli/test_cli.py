@@ -68,12 +68,15 @@ def test_a_filter_without_an_output_says_so(run: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "exadec: there is nowhere to write: stdout is closed.\n")
 
 
-def test_a_message_that_comes_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_that_comes_again_is_shown_once_and_every_error(capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.Logger("exadec")
     logger.addHandler(MessageHandler())
     for text in ("The texts look tokenised", "Some texts were cut", "The texts look tokenised"):
         logger.warning(text)
     assert capsys.readouterr().err == "exadec: The texts look tokenised\nexadec: Some texts were cut\n"
+    for _ in range(2):
+        logger.error("POST: it failed")
+    assert capsys.readouterr().err == "exadec: POST: it failed\n" * 2
 
 
 def test_version_is_that_of_the_package() -> None:
