@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,16 +21,18 @@ from exadec.api import Writer, load
 from exadec.config import VARIANTS, Config
 from exadec.corpus.segment import find_other_case
 from exadec.corpus.vocabulary import PieceTable
-from exadec.errors import InputError, RequestError
+from exadec.errors import ConfigError, InputError, RequestError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.generation import Generation
 from exadec.inputs import Inputs
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
+from exadec.search import generate
+from exadec.search.consensus import rank_by_agreement
 from exadec.search.following import STRONGER, Manner
 from exadec.styles import Mixture
 from exadec.training.checkpoint import open_corpus, open_run
-from exadec.training.evaluation import evaluate
+from exadec.training.evaluation import decode_split, evaluate
 from exadec.training.trainer import train
 from support.tiny_runs import config_beyond_the_paper
 from support.toys import config_for, make_guidable, toy_records, variant_config, write_splits
@@ -444,6 +447,25 @@ def test_writer_beyond_the_paper_takes_what_is_given(beyond: Writer) -> None:
     assert unheard.exemplar is None
     assert unheard.memory.count("<none>") == (3 if beyond.run.config.model.attend_exemplar else 0)
     assert unheard.attention.shape == (len(unheard.pieces), len(unheard.memory))
+
+
+def test_exemplars_agree_on_new_text_as_on_a_split(beyond: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, asked = beyond.run, ["search.choice=consensus"]
+    if not run.config.model.reads_exemplars:
+        with pytest.raises(ConfigError, match="reads no exemplar"):
+            load(run.folder, asked)
+        return
+    asked_for_agreement = Mock(side_effect=rank_by_agreement)
+    monkeypatch.setattr(generate, "rank_by_agreement", asked_for_agreement)
+    agreeing, corpus = load(run.folder, asked), open_corpus(run)
+    exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
+    outputs = decode_split(agreeing.model, corpus, exemplars, "test", agreeing.run.config.search, np.arange(12))
+    found = agreeing.write_all([output.source for output in outputs])
+    assert [(one.text, round(one.score, 3)) for one in found] == [(one.text, round(one.score, 3)) for one in outputs]
+    assert asked_for_agreement.call_count == 2 * 12
+    assert all(len(call.args[0]) == 1 + 3 + 1 for call in asked_for_agreement.call_args_list)  # all, each, none
+    given = "House1 N3 K5", "Up n9 k2"  # one exemplar agrees with itself
+    assert agreeing.write(*given).text == beyond.write(*given).text
 
 
 def test_saved_model_knows_the_other_case(beyond: Writer) -> None:
