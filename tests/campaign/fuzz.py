@@ -34,6 +34,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from exadec.bank import FILE as BANK
 from exadec.bundle.packed import RECORDS, open_bundle
 from exadec.config import Config
 from exadec.corpus.readers import FORMATS
@@ -273,8 +274,8 @@ def fuzz_bundle(folder: Path) -> Target:
     def read(path: Path, name: str) -> None:
         """Open the bundle, and read what a member is for."""
         run = open_bundle(path)
-        if name in ("weights.safetensors", "config.yaml"):
-            run.load_model(device="cpu")
+        if name in ("weights.safetensors", "config.yaml", BANK):
+            run.open_bank(run.load_model(device="cpu"))
         if name in ("vocabulary.json", "bpe.json", "config.yaml"):
             run.segmenter.segment("house1 n3 ü")
         if name not in FOR_RETRIEVAL and not name.startswith("index/"):
