@@ -146,8 +146,8 @@ def agree(tables: Tables) -> Iterable[list[str]]:
             leaks = [row.mean("leak") for row in (usual, agreed)]
             leaked = NOT_YET if None in leaks else " → ".join(f"{leak:.1f}" for leak in leaks)
             copies = "yes" if "attexp" in usual.row.variant else "no"
-            seeds = f"{len(agreed.results)} of {agreed.wanted}"
-            yield [what, copies, *cells, gained.replace("-", "\u2212"), leaked, seeds]
+            counted = f"{len(agreed.results)} of {agreed.wanted}"
+            yield [what, copies, *cells, gained.replace("-", "\u2212"), leaked, counted]
 
 
 def read_studies() -> Iterable[tuple[str, dict[str, Any]]]:

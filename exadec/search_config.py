@@ -44,6 +44,7 @@ class SearchConfig:
     top_p: float = 1.0
     """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
     seed: int = 1
+    """Of the draws; each instance has its own, from this one on."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """`bfloat16` is faster. On a CPU that knows it, it is for the product with the vocabulary, and the likeliest words
     are computed exactly all the same. On a GPU texts are read as in training, and other products are in TF32."""
