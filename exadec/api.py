@@ -369,7 +369,7 @@ class Writer:
         batch = batch.to(next(self.model.parameters()).device)
         with torch.no_grad():
             given = None if mixed is None else torch.from_numpy(mixed)[None].to(batch.source.device)
-            state = self.model.encode(batch, given)
+            state = self.model.read(batch, given)
             mixture = self.model.explain(state, batch.target_input)
         if mixture.weights is None or mixture.log_copy is None:
             return Explanation(None, None)

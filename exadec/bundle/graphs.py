@@ -89,7 +89,7 @@ def trace(model: Seq2seq) -> tuple[Graph, Graph]:
     if not model.config.reads_exemplars:
         texts = {name: one for name, one in texts.items() if "exemplar" not in name}
     with torch.no_grad(), _quiet():
-        state = take_apart(model.encode(_batch_of(texts)), 1, model.config.input_feeding)
+        state = take_apart(model.read(_batch_of(texts)), 1, model.config.input_feeding)
         encoder = _to_onnx(_Encoder(model), texts, state)
         known = {name: one.expand(-1, beam, -1) if "beam" in _AXES[name] else one for name, one in state.items()}
         inputs = {"words": torch.full((2, beam), BOS), "unknown_words": torch.tensor(unknown), **known}
@@ -221,7 +221,7 @@ class _Encoder(nn.Module):
         self.model = _with_gates_of_onnx(model)
 
     def forward(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        state = self.model.encode(_batch_of(tensors), backend=_GraphBackend(), sources_once=False)
+        state = self.model.read(_batch_of(tensors), backend=_GraphBackend(), sources_once=False)
         return take_apart(state, 1, self.model.config.input_feeding)
 
 

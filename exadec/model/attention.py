@@ -11,6 +11,7 @@ from torch import nn
 
 from exadec.model.adaptive import Extension
 from exadec.model.backends.reference import REFERENCE, Backend
+from exadec.model.places import Places
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Memory:
     """(B, M): the words with the case of their first letter changed; None if copying cannot change it."""
     exemplars: Positions | None = None
     """The exemplars, where they have an attention of their own."""
+    places: Places | None = None
+    """Of `copied_words`; None outside of a search."""
 
     @property
     def instances(self) -> int:
@@ -66,7 +69,12 @@ class Memory:
             self.extended,
             None if self.other_case is None else change(self.other_case),
             None if self.exemplars is None else self.exemplars.map(change),
+            None if self.places is None else self.places.map(change),
         )
+
+    def copied_words(self) -> torch.Tensor:
+        """(B, M), or (B, 2M) if copying can change case."""
+        return self.ids if self.other_case is None else torch.cat([self.ids, self.other_case], 1)
 
     def keep(self, instances: torch.Tensor) -> "Memory":
         """The same for some of the instances."""

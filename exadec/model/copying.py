@@ -12,6 +12,7 @@ from torch.nn import functional
 from exadec.corpus.vocabulary import PAD
 from exadec.model.attention import Memory, attend
 from exadec.model.backends.reference import SMALLEST
+from exadec.model.places import Places
 
 _SPARE = 16
 """Rounding may have cost a word its place among the likeliest, so more of them are looked at."""
@@ -68,8 +69,8 @@ class Mixture:
         generated = functional.pad(self.vocabulary, (0, memory.extended - size), value=-torch.inf)  # (B, T, X)
         if self.log_generate is None or self.log_copy is None or self.weights is None:
             return generated
-        ids, weights = self.copied(memory)
-        index = ids[:, None].expand(-1, weights.shape[1], -1)
+        weights = self.copied()
+        index = memory.copied_words()[:, None].expand_as(weights)
         copied = torch.zeros_like(generated).scatter_add(2, index, weights)  # (B, T, X)
         return torch.logaddexp(
             self.log_generate[:, :, None] + generated,
@@ -91,46 +92,13 @@ class Mixture:
             None if self.refinement is None else self.refinement.take(instances),
         )
 
-    def copied(self, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
-        """The words that can be copied (B, M), and their probabilities (B, T, M); both 2M if case may change."""
+    def copied(self) -> torch.Tensor:
+        """The probabilities of `Memory.copied_words`: (B, T, P)."""
         assert self.weights is not None
-        if self.changes_case is None or memory.other_case is None:
-            return memory.ids, self.weights
+        if self.changes_case is None:
+            return self.weights
         changed = self.changes_case[:, :, None].to(self.weights.dtype)
-        ids = torch.cat([memory.ids, memory.other_case], dim=1)
-        return ids, torch.cat([self.weights * (1 - changed), self.weights * changed], dim=2)
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where each word is in the memories of B instances, found by sorting: to compare all pairs of M positions in each
-    step of a search takes most of its time where sources are long."""
-
-    ids: torch.Tensor
-    """(B, M), in rising order."""
-    order: torch.Tensor
-    """(B, M): the position of each; of equal words, the first position comes first."""
-    first: torch.Tensor
-    """(B, M): for each position the first one that has the same word."""
-
-    @classmethod
-    def of(cls, words: torch.Tensor) -> "Places":
-        ids, order = words.sort(dim=1, stable=True)
-        numbers = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        is_new = functional.pad(ids[:, 1:] != ids[:, :-1], (1, 0), value=True)
-        begins = torch.where(is_new, numbers, 0).cummax(1).values  # where the run of equal words begins
-        return cls(ids, order, torch.empty_like(order).scatter_(1, order, order.gather(1, begins)))
-
-    def merge(self, weights: torch.Tensor) -> torch.Tensor:
-        """The sum over all positions of a word, at its first one; 0 at the others: (B, K, M) -> (B, K, M)."""
-        return torch.zeros_like(weights).scatter_add_(2, self.first[:, None].expand_as(weights), weights)
-
-    def find(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first position of each word, and whether it is there at all: (B, K, W) -> (B, K, W) each."""
-        flat = words.flatten(1)
-        places = torch.searchsorted(self.ids, flat).clamp_max(self.ids.shape[1] - 1)
-        is_there = self.ids.gather(1, places) == flat
-        return self.order.gather(1, places).view_as(words), is_there.view_as(words)
+        return torch.cat([self.weights * (1 - changed), self.weights * changed], dim=2)
 
 
 @dataclass(frozen=True)
@@ -160,10 +128,8 @@ class Choices:
         generated = vocabulary.gather(2, words.clamp_max(size - 1)).masked_fill(words >= size, -torch.inf)
         if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
             return generated.flatten(0, 1)
-        ids, weights = mixture.copied(self.memory)  # (B, M), (B, K, M)
-        places = Places.of(ids)
-        where, is_there = places.find(words)
-        copied = (places.merge(weights).gather(2, where) * is_there).clamp_min(SMALLEST).log()
+        where, is_there = self._places.find(words)
+        copied = (self._places.merge(mixture.copied()).gather(2, where) * is_there).clamp_min(SMALLEST).log()
         copied = copied.masked_fill((generated == -torch.inf) & (words < size), -torch.inf)
         both = torch.logaddexp(mixture.log_generate[:, :, None] + generated, mixture.log_copy[:, :, None] + copied)
         return both.flatten(0, 1)
@@ -174,7 +140,7 @@ class Choices:
         A word is among the `count` likeliest if it is among the `count` that are likeliest to be generated, or if it
         can be copied. No word is there twice with a probability.
         """
-        mixture, memory = self.mixture, self.memory
+        mixture = self.mixture
         vocabulary, size = mixture.vocabulary, mixture.vocabulary.shape[2]
         banned = banned.unflatten(0, vocabulary.shape[:2])  # (B, K, W)
         known_banned = torch.where(banned < size, banned, PAD)
@@ -194,20 +160,24 @@ class Choices:
             generated = generated - change
         if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
             return generated.flatten(0, 1), words.flatten(0, 1)
-        ids, weights = mixture.copied(memory)  # (B, M), (B, K, M)
-        places = Places.of(ids)
-        weights = places.merge(weights).clamp_min(SMALLEST)
+        places, ids = self._places, self._places.ids  # (B, P)
+        weights = places.merge(mixture.copied()).clamp_min(SMALLEST)  # (B, K, P)
         known = ids.clamp_max(size - 1)
         own = vocabulary.gather(2, known[:, None].expand_as(weights))
         if refinement is not None:
             own = (refinement.of_shared(known) - change).masked_fill(own == -torch.inf, -torch.inf)
         own = own.masked_fill((ids >= size)[:, None], -torch.inf)
         copied = torch.logaddexp(mixture.log_generate[:, :, None] + own, mixture.log_copy[:, :, None] + weights.log())
-        repeated = places.first != torch.arange(ids.shape[1], device=ids.device)  # (B, M)
+        repeated = places.counts == 0  # (B, P)
         copied = copied.masked_fill(repeated[:, None] | _among(ids[:, None].expand_as(weights), banned), -torch.inf)
         generated = (mixture.log_generate[:, :, None] + generated).masked_fill(places.find(words)[1], -torch.inf)
         ids = ids[:, None].expand_as(copied)
         return torch.cat([generated, copied], 2).flatten(0, 1), torch.cat([words, ids], 2).flatten(0, 1)
+
+    @property
+    def _places(self) -> Places:
+        assert self.memory.places is not None, "a search starts with `Seq2seq.encode`"
+        return self.memory.places
 
 
 def _among_earlier(words: torch.Tensor) -> torch.Tensor:

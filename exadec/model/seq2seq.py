@@ -22,6 +22,7 @@ from exadec.model.copying import Choices, Mixture
 from exadec.model.decoder import Decoder, DecoderState
 from exadec.model.embedding import Embedding
 from exadec.model.encoder import BiLstmEncoder
+from exadec.model.places import Places
 
 
 class Seq2seq(nn.Module):
@@ -108,6 +109,19 @@ class Seq2seq(nn.Module):
         return self.decoder.score(unrolled(state), batch.target_output, state.memory, self.backend)
 
     def encode(
+        self,
+        batch: Batch,
+        coefficients: torch.Tensor | None = None,
+        backend: Backend = REFERENCE,
+        sources_once: bool = True,
+    ) -> DecoderState:
+        """As `read`, for a search that is going to `choose`: it also needs to know where each word is."""
+        state = self.read(batch, coefficients, backend, sources_once)
+        if self.decoder.copy is None:
+            return state
+        return replace(state, memory=replace(state.memory, places=Places.of(state.memory.copied_words())))
+
+    def read(
         self,
         batch: Batch,
         coefficients: torch.Tensor | None = None,

@@ -16,7 +16,10 @@ from exadec.model.backends.reference import SMALLEST, Backend
 from exadec.model.decoder import DecoderState, Logits
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Beams, Step, find_banned, length_penalty
-from exadec.search.gpu_kernels import choose, settle, summarize
+from exadec.search.gpu_kernels import Copying, choose, merge, settle, summarize
+
+FEW = 512
+"""Up to this many continuations of each hypothesis, the kernel that settles a step finds the best ones by itself."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,7 @@ class FusedChoices:
         return FusedChoices(self.logits.take(instances), memory, self.largest[rows], self.totals[rows])
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        logits, copying = self.logits, None
-        if logits.gate is not None and logits.weights is not None:
-            ids, case = self._copied_words(), logits.case
-            weights = logits.weights.flatten(0, 1).contiguous()
-            copying = logits.gate.flatten(), weights, ids, None if case is None else case.flatten()
-        return choose(logits.vocabulary.flatten(0, 1), self.largest, self.totals, copying, banned, count)
+        return choose(self.logits.vocabulary.flatten(0, 1), self.largest, self.totals, self._copying(), banned, count)
 
     def of(self, word: int) -> torch.Tensor:
         generated = self.logits.vocabulary[:, :, word].flatten() - self.totals
@@ -58,22 +56,24 @@ class FusedChoices:
         logits, size = self.logits, self.logits.vocabulary.shape[2]
         known = logits.vocabulary.flatten(0, 1).gather(1, words.clamp_max(size - 1)) - self.totals[:, None]
         known = known.masked_fill(words >= size, -torch.inf)
-        if logits.gate is None or logits.weights is None:
+        copying = self._copying()
+        if copying is None:
             return known
-        weights = logits.weights
-        if logits.case is not None:
-            changed = torch.sigmoid(logits.case)[:, :, None]
-            weights = torch.cat([weights * (1 - changed), weights * changed], 2)
-        grouped = words.unflatten(0, weights.shape[:2])  # (B, K, W)
-        same = grouped[:, :, :, None] == self._copied_words()[:, None, None]  # (B, K, W, M)
-        copied = (same * weights[:, :, None]).sum(3).clamp_min(SMALLEST).log().flatten(0, 1)
-        gate = logits.gate.flatten()[:, None]
+        grouped = words.unflatten(0, logits.vocabulary.shape[:2])  # (B, K, W)
+        where, is_there = copying.places.find(grouped)
+        merged = merge(copying).unflatten(0, grouped.shape[:2])  # (B, K, P)
+        copied = (merged.gather(2, where) * is_there).clamp_min(SMALLEST).log().flatten(0, 1)
+        gate = copying.gates[:, None]
         return torch.logaddexp(functional.logsigmoid(gate) + known, functional.logsigmoid(-gate) + copied)
 
-    def _copied_words(self) -> torch.Tensor:
-        """(B, M), or (B, 2M) if case may change."""
-        ids, other = self.memory.ids, self.memory.other_case
-        return ids if self.logits.case is None or other is None else torch.cat([ids, other], 1)
+    def _copying(self) -> Copying | None:
+        gate, weights, case = self.logits.gate, self.logits.weights, self.logits.case
+        if gate is None or weights is None:
+            return None
+        places = self.memory.places
+        assert places is not None, "a search starts with `Seq2seq.encode`"
+        flat = weights.flatten(0, 1).contiguous()
+        return Copying(gate.flatten(), flat, None if case is None else case.flatten(), places)
 
 
 def fused_step(model: Seq2seq, backend: Backend) -> Step[DecoderState]:
@@ -95,6 +95,9 @@ def advance(step: Step[Any], beams: Beams[Any], config: SearchConfig, never: tor
     if config.min_length or config.block_ngram:
         lengths = lengths.repeat_interleave(beam, output_size=len(written))
     scores, words = next_words.best(2 * beam, find_banned(written, lengths, config, never))
+    if scores.shape[1] > FEW:
+        scores, best = scores.topk(2 * beam, dim=1)  # the best of an instance are among the best of its hypotheses
+        words = words.gather(1, best)
     longest = length_penalty(float(config.max_length), config.length_penalty)
     parents = settle(
         scores.float(),

@@ -3,12 +3,15 @@
 In: logits, gates and attention weights of all hypotheses. Out: their likeliest next words, and the beams after them.
 """
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 
 from exadec.corpus.vocabulary import EOS
 from exadec.model.backends.reference import SMALLEST
+from exadec.model.places import Places
 
 _LARGEST = 1024
 """Into how many groups a vocabulary is divided at most."""
@@ -33,33 +36,61 @@ def group_size(words: int) -> int:
     return max(32, triton.next_power_of_2(triton.cdiv(words, _LARGEST)))
 
 
+@dataclass(frozen=True)
+class Copying:
+    """How likely N hypotheses are to copy each word."""
+
+    gates: torch.Tensor
+    """(N,): the logits of generating rather than copying."""
+    weights: torch.Tensor
+    """(N, M): probability of each position, given that a word is copied."""
+    changes: torch.Tensor | None
+    """(N,): the logits of changing a copied word's case; None if it cannot."""
+    places: Places
+    """(B, P): P is M, or 2M if the words in their other case follow."""
+
+
+def merge(copying: Copying) -> torch.Tensor:
+    """`Places.merge`, which would add up in any order on a GPU: (N, P)."""
+    (rows, memory), (instances, positions) = copying.weights.shape, copying.places.ids.shape
+    merged = torch.empty(rows, positions, dtype=torch.float32, device=copying.weights.device)
+    block = triton.next_power_of_2(min(positions, _LARGEST))
+    _merge_positions[(rows, triton.cdiv(positions, block))](
+        copying.weights, copying.changes, copying.places.order, copying.places.counts, merged,
+        rows // instances, positions, memory, cases=copying.changes is not None, block=block, num_warps=4,
+    )  # fmt: skip
+    return merged
+
+
 def choose(
     logits: torch.Tensor,  # (N, V)
     largest: torch.Tensor,  # (N, G) and (N,), from `summarize`
     totals: torch.Tensor,
-    copying: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None] | None,
+    copying: Copying | None,
     banned: torch.Tensor,  # (N, W)
     count: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`Choices.best`: log p and words, (N, count + positions) each.
-
-    `copying` are the gate's logits (N,), the weights of the positions (N, M), their words (B, M), or (B, 2M) if the
-    words in their other case follow, and in that case the logits of changing case (N,).
-    """
+    """`Choices.best`: log p and words, (N, count + positions) each."""
     rows, size = logits.shape
-    gates, weights, ids, changes = (None, None, None, None) if copying is None else copying
-    positions = 0 if ids is None else ids.shape[1]
+    if copying is None:
+        gates = weights = changes = ids = order = counts = None
+        (instances, positions), memory = (rows, 0), 0
+    else:
+        gates, weights, changes, places = copying.gates, copying.weights, copying.changes, copying.places
+        ids, order, counts = places.ids, places.order, places.counts
+        (instances, positions), memory = ids.shape, weights.shape[1]
     count = min(count, size)
     scores = logits.new_empty(rows, count + positions, dtype=torch.float32)
     words = torch.empty_like(scores, dtype=torch.long)
     looked_at = min(count + banned.shape[1], largest.shape[1])  # each banned word may hide another one
+    block = triton.next_power_of_2(max(1, positions))
     _choose[(rows,)](
-        logits, largest, totals, gates, weights, ids, changes, banned, scores, words,
-        size, largest.shape[1], 1 if ids is None else rows // len(ids), count, positions,
-        0 if weights is None else weights.shape[1], banned.shape[1], banned.stride(0), banned.stride(1), looked_at,
-        copies=ids is not None, cases=changes is not None, group=group_size(size),
-        groups_block=triton.next_power_of_2(largest.shape[1]), block=triton.next_power_of_2(max(1, positions)),
-        found_block=triton.next_power_of_2(looked_at), num_warps=4,
+        logits, largest, totals, gates, weights, changes, ids, order, counts, banned, scores, words,
+        size, largest.shape[1], rows // instances, count, positions, memory,
+        banned.shape[1], banned.stride(0), banned.stride(1), looked_at,
+        copies=copying is not None, cases=changes is not None, group=group_size(size),
+        groups_block=triton.next_power_of_2(largest.shape[1]), block=block,
+        found_block=triton.next_power_of_2(looked_at), num_warps=4 if block <= _LARGEST else 8,
     )  # fmt: skip
     return scores, words
 
@@ -111,8 +142,37 @@ def _log_sigmoid(x):
 
 
 @triton.jit
+def _merged(
+    weights, changes, order, counts, row, begin, places, positions, memory, cases: tl.constexpr, block: tl.constexpr
+):
+    """The sum over all positions of a word, and whether another place stands for it."""
+    changed = 0.0
+    if cases:
+        changed = tl.sigmoid(tl.load(changes + row).to(tl.float32))
+    own_counts = tl.load(counts + begin + places, mask=places < positions, other=0)
+    merged = tl.zeros((block,), tl.float32)
+    for number in range(tl.max(own_counts, axis=0)):
+        there = number < own_counts
+        position = tl.load(order + begin + places + number, mask=there, other=0)
+        share = tl.load(weights + row * memory + position % memory, mask=there, other=0.0).to(tl.float32)
+        merged += share * tl.where(position < memory, 1 - changed, changed)
+    return merged, own_counts == 0
+
+
+@triton.jit
+def _merge_positions(
+    weights, changes, order, counts, merged, hypotheses, positions, memory, cases: tl.constexpr, block: tl.constexpr
+):
+    row = tl.program_id(0).to(tl.int64)
+    places = tl.program_id(1) * block + tl.arange(0, block)
+    begin = row // hypotheses * positions
+    sums, _ = _merged(weights, changes, order, counts, row, begin, places, positions, memory, cases, block)
+    tl.store(merged + row * positions + places, sums, mask=places < positions)
+
+
+@triton.jit
 def _choose(
-    logits, largest, totals, gates, weights, ids, changes, banned, scores, words,
+    logits, largest, totals, gates, weights, changes, ids, order, counts, banned, scores, words,
     size, groups, hypotheses, count, positions, memory, bans, ban_row, ban_column, looked_at,
     copies: tl.constexpr, cases: tl.constexpr, group: tl.constexpr, groups_block: tl.constexpr, block: tl.constexpr,
     found_block: tl.constexpr,
@@ -126,19 +186,9 @@ def _choose(
     if copies:
         gate = tl.load(gates + row).to(tl.float32)
         generate = _log_sigmoid(gate)
-        changed = 0.0
-        if cases:
-            changed = tl.sigmoid(tl.load(changes + row).to(tl.float32))
-        own = ids + row // hypotheses * positions
-        mine = tl.load(own + places, mask=places < positions, other=-1)
-        merged = tl.zeros((block,), tl.float32)
-        dead = places >= positions
-        for place in range(positions):
-            share = tl.load(weights + row * memory + place % memory).to(tl.float32)
-            share = share * tl.where(place < memory, 1 - changed, changed)
-            same = mine == tl.load(own + place)
-            merged += tl.where(same, share, 0.0)
-            dead = dead | (same & (places > place))  # a word has its probability at its first position
+        begin = row // hypotheses * positions
+        mine = tl.load(ids + begin + places, mask=places < positions, other=-1)
+        merged, dead = _merged(weights, changes, order, counts, row, begin, places, positions, memory, cases, block)
         for number in range(bans):
             dead = dead | (mine == tl.load(banned + row * ban_row + number * ban_column))
         known = (mine < size) & (mine >= 0)

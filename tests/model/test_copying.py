@@ -10,7 +10,6 @@ import torch
 from exadec.config import VARIANTS
 from exadec.corpus.vocabulary import BOS, EOS, PAD, UNK
 from exadec.loading.batch import Instance, collate
-from exadec.model.copying import Places
 from support.small_models import OTHER_CASE, VOCABULARY, batch_for, build_small_model
 
 
@@ -131,21 +130,3 @@ def test_copied_words_change_their_case_as_counted_by_hand(variant: str, copy: s
     assert any(word >= VOCABULARY for row in ids for word in row)
     torch.testing.assert_close(p, expected)
     torch.testing.assert_close(p.sum(2), torch.ones_like(copied))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_places_are_those_that_comparing_all_pairs_finds(seed: int) -> None:
-    random = torch.Generator().manual_seed(seed)
-    instances, positions = 3, (1, 2, 9, 9, 40, 40)[seed]
-    ids = torch.randint(0, (3, 2, 4, 30, 9, 1)[seed], (instances, positions), generator=random)
-    weights = torch.rand(instances, 2, positions, generator=random, dtype=torch.float64)
-    places, same = Places.of(ids), ids[:, :, None] == ids[:, None]  # (B, M, M)
-    assert torch.equal(places.first, same.int().argmax(2))
-    is_first = places.first == torch.arange(positions)
-    expected = torch.bmm(weights, same.double()) * is_first[:, None]
-    torch.testing.assert_close(places.merge(weights), expected)
-    words = torch.randint(-1, 32, (instances, 2, 7), generator=random)
-    where, is_there = places.find(words)
-    assert torch.equal(is_there, (words[..., None] == ids[:, None, None]).any(3))
-    for b, k, w in is_there.nonzero().tolist():
-        assert where[b, k, w] == ids[b].tolist().index(int(words[b, k, w]))
