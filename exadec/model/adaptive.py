@@ -62,9 +62,10 @@ class Centring(nn.Module):
         sums = torch.cat([(rows * a).sum(0), rows.sum(0)])  # (A + 1,); a product of matrices may be rounded to bfloat16
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(sums)
-        self.steps += 1
-        share = (1 / self.steps).clamp_min(1 / self.MEMORY)  # at first it is the mean of all steps
-        self.mean.lerp_(sums[:-1] / sums[-1], share)
+        counted = sums[-1].clamp_max(1)  # 0 if no row counts: then nothing changes
+        self.steps += counted
+        share = counted * (1 / self.steps.clamp_min(1)).clamp_min(1 / self.MEMORY)  # at first the mean of all steps
+        self.mean.lerp_(sums[:-1] / sums[-1].clamp_min(1), share)
 
 
 class FactoredLinear(nn.Module):

@@ -229,10 +229,12 @@ class Seq2seq(nn.Module):
         if self.exemplar_layer is not None:
             a = self.exemplar_dropout(torch.tanh(self.exemplar_layer(a)))
         if self.centring is not None:
+            shown = batch.exemplar[:, 0] != NONE  # (B·k,)
             if self.training:
                 real = batch.target_output[:, 0] != PAD  # (B,): False for rows that fill up a batch
-                self.centring.update(a, real[:, None].expand(-1, len(a) // batch.size).flatten())
-            a = self.centring(a)
+                self.centring.update(a, shown & real[:, None].expand(-1, len(a) // batch.size).flatten())
+            # Without an exemplar λ is zero: W alone is the plain decoder. A learnt λ would lag behind C.
+            a = self.centring(a).masked_fill(~shown[:, None], 0.0)
         lam = self.coefficients(a)  # (B·k, groups, R)
         key = self.decoder.attention.exemplar_key
         keys = None if key is None else key(side_by_side)

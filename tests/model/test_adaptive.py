@@ -210,6 +210,18 @@ def test_centring_takes_away_what_all_exemplars_share() -> None:
     torch.testing.assert_close(centring(expected + spread), spread)
 
 
+def test_centring_stays_as_it_is_after_a_step_in_which_no_row_counts() -> None:
+    """Either the very first step, or one after others."""
+    centring, nothing = Centring(3).double(), torch.zeros(2, dtype=torch.bool)
+    for steps in (0, 1):
+        before = centring.mean.clone()
+        centring.update(torch.full((2, 3), 7.0, dtype=torch.float64), nothing)
+        assert centring.steps == steps
+        torch.testing.assert_close(centring.mean, before)
+        centring.update(torch.ones(2, 3, dtype=torch.float64), ~nothing)
+    torch.testing.assert_close(centring.mean, torch.ones(3, dtype=torch.float64))
+
+
 def test_centring_learns_in_training_only() -> None:
     model = build_small_model(weights="residual")
     batch = batch_for(model.config, 5)

@@ -183,6 +183,27 @@ def test_skipping_replaces_all_exemplars_of_some_instances_in_training(variant: 
     torch.testing.assert_close(model(batch), hidden)
 
 
+def test_without_an_exemplar_residual_weights_are_those_of_the_plain_decoder() -> None:
+    """λ of `<none>` is zero, whatever C has learnt, and has no part in the mean that is taken away."""
+    model = build_small_model(**ALL_OPTIONS, adaptive=True)
+    assert model.config.weights == "residual"
+    rows = torch.tensor([True, False, True, False])
+    batch = none_batch(batch_for(model.config, 4), rows)
+    lam = model.exemplar_coefficients(batch)
+    assert (lam[rows] == 0).all() and (lam[~rows] != 0).all()
+    before, model.coefficients.C.data = model(batch), torch.randn_like(model.coefficients.C)
+    torch.testing.assert_close(model(batch)[rows], before[rows])
+    assert not torch.allclose(model(batch)[~rows], before[~rows])
+    model.config = replace(model.config, exemplar_skipping=0.0)
+    model.train()(none_batch(batch, torch.ones(4, dtype=torch.bool)))
+    assert model.centring.steps == 0
+    model(batch)
+    after = model.centring.mean.clone()
+    model.centring.steps.zero_()
+    model(batch.take([1, 3]))
+    torch.testing.assert_close(model.centring.mean, after)
+
+
 def test_word_that_only_a_skipped_exemplar_has_is_unknown() -> None:
     """With AttExp it could be copied from the exemplar. Without it, it counts as unknown, not as impossible."""
     model = build_small_model(**VARIANTS["attexp"], exemplar_skipping=0.9999).train()
