@@ -37,6 +37,9 @@ _MARGIN = 1 - 2.0**-20
 """Bounds are float32; rounding loses less than 2 ** -21 of a bound."""
 _BOUND_BYTES = 1 << 30
 """Maximum size of the bounds for one chunk of queries; more would not be faster."""
+_TOGETHER = 1 << 13
+"""Neighbouring ranges are searched together if they have this many candidates at most. With a search for each of
+thousands of small groups, a GPU would mostly wait."""
 
 
 @dataclass(frozen=True)
@@ -135,30 +138,33 @@ class _Block:
         factors = query_factors(queries, self.weights)
         if factors.max(initial=0) >= 2**31:
             raise InputError("a count times its squared weight does not fit into 32 bits; join on the CPU instead.")
+        ranges = self._load(allowed.query_ranges)
         exact = (
             folded.offsets, folded.terms, self._load(factors.astype(np.int32)),
             self.folded.offsets, self.folded.terms, self.folded.counts, self.squares, self.alive,
-            self._load(allowed.query_ranges), self._load(allowed.query_keys), self._load(allowed.ceilings), self.keys,
+            ranges, self._load(allowed.query_keys), self._load(allowed.ceilings), self.keys,
             len(queries), len(self.rows), len(allowed.query_keys),
         )  # fmt: skip
-        for begin, end in _runs(allowed.query_ranges):
-            first, last = allowed.query_ranges[begin]
-            tiles = (int(first) // TILE, -(-int(last) // TILE))
+        for begin, end, first, last in _runs(allowed.query_ranges):
+            tiles = (first // TILE, -(-last // TILE))
             if last <= first:
                 continue
             step = max(TILE, _bound_bytes(self.device) // (4 * (tiles[1] - tiles[0])))
             for start in range(begin, end, step):
                 stop = min(start + step, end)
-                ids, scores = self._search_chunk(folded, exact, start, stop, tiles, k)
+                ids, scores = self._search_chunk(folded, exact, ranges[start:stop], start, tiles, k)
                 found.ids[start:stop], found.scores[start:stop] = ids, scores
         return found
 
     def _search_chunk(
-        self, queries: _Folded, exact: Any, start: int, stop: int, tiles: tuple[int, int], k: int
+        self, queries: _Folded, exact: Any, ranges: torch.Tensor, start: int, tiles: tuple[int, int], k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(queries, k) ids and scores of the queries from `start` to `stop`."""
-        first_tile, count = tiles[0], tiles[1] - tiles[0]
+        """(queries, k) ids and scores of the queries from `start` on, as many as have `ranges` (queries, 2)."""
+        first_tile, count, stop = tiles[0], tiles[1] - tiles[0], start + len(ranges)
         bounds = tile_bounds(queries.codes, self.folded.codes, self.inverse, start, stop, first_tile, count)
+        if count <= _TOGETHER // TILE + 1:  # there may be tiles in which a query has no candidates
+            numbers = torch.arange(*tiles, device=self.device)
+            bounds.masked_fill_((numbers < ranges[:, :1] // TILE) | (numbers * TILE >= ranges[:, 1:]), -1.0)
         scales = queries.scales[start:stop]
         top = torch.zeros(stop - start, k, dtype=torch.float64, device=self.device)  # best scores so far, descending
         hits = []
@@ -270,8 +276,17 @@ def _fold_columns(rows: Rows, terms: int, width: int) -> np.ndarray:
     return columns
 
 
-def _runs(query_ranges: np.ndarray) -> list[tuple[int, int]]:
-    """Runs of queries that search the same candidates."""
+def _runs(query_ranges: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Runs of queries that search the same candidates, or few in all: first query, end, first candidate, end."""
     changes = np.flatnonzero((np.diff(query_ranges, axis=0) != 0).any(axis=1)) + 1
-    edges = [0, *changes.tolist(), len(query_ranges)]
-    return list(pairwise(edges))
+    runs: list[tuple[int, int, int, int]] = []
+    for begin, end in pairwise([0, *changes.tolist(), len(query_ranges)]):
+        first, last = query_ranges[begin].tolist()
+        if runs:
+            start, _, lowest, highest = runs[-1]
+            lowest, highest = min(lowest, first), max(highest, last)
+            if highest - lowest <= _TOGETHER:
+                runs[-1] = start, end, lowest, highest
+                continue
+        runs.append((begin, end, first, last))
+    return runs

@@ -25,7 +25,7 @@ from exadec.exemplars.candidates import Candidates
 from exadec.exemplars.join import Allowed
 from support.join_cases import hard_rules, hard_texts, numbered, rules_for, zipf_rows
 cuda.TILE = gpu_kernels.TILE = 16  # many tiles, and so many rounds, of few candidates
-cuda._FIRST_TILES = 2
+cuda._FIRST_TILES, cuda._TOGETHER = 2, 70
 def check(queries, rows, bag, allowed, k, block=None):
     order = order_by_range(allowed.query_ranges)
     queries, allowed = queries.take(order), allowed.take(order)
@@ -46,6 +46,12 @@ rows = bag.fit(hard_texts(180, 5))
 some = np.r_[0:20, 90:102]
 for k in (1, 30):
     check(rows.take(some), rows, bag, hard_rules(180, 7).take(some), k)
+groups = np.sort(np.random.default_rng(1).integers(0, 20, 180))  # small ones: some searched together, some not
+borders = np.searchsorted(groups, groups), np.searchsorted(groups, groups, side="right")
+in_groups = replace(hard_rules(180, 7), query_ranges=np.stack(borders, axis=1))
+assert 1 < len(cuda._runs(in_groups.query_ranges)) < 10
+for k in (1, 4):
+    check(rows.take(some), rows, bag, in_groups.take(some), k)
 new = bag.count(["tie", "tie twice twice", "unheard of", "", "w0 w1 unheard", "w39 " * 9000])
 keys, ranges = np.full((2, 6), -1), np.tile([0, 180], (6, 1))
 check(new, rows, bag, replace(hard_rules(180, 7), query_keys=keys, query_ranges=ranges, query_ceilings=None), 5)
@@ -74,7 +80,7 @@ def test_gpu_finds_what_the_cpu_finds(weighting: Weighting, k: int, block: int |
 
     rows, bag = zipf_rows(20_000, 13, weighting)
     allowed = rules_for(20_000, 20_000, 2)
-    # Few keys would forbid nearly everything, and each range of its own is a search of its own.
+    # Few keys would forbid nearly everything.
     allowed = replace(allowed, query_keys=np.arange(20_000)[None], candidate_keys=np.arange(20_000)[None])
     allowed.query_ranges[:19_900] = [0, 20_000]
     candidates = Candidates.arrange(rows, bag.weights)
@@ -93,5 +99,20 @@ def test_gpu_finds_what_the_cpu_finds_among_ties_huge_counts_and_groups(weightin
     rows, allowed = bag.fit(hard_texts(4_000, 3)), hard_rules(4_000, 4)
     candidates = Candidates.arrange(rows, bag.weights)
     on_cpu, on_gpu = (join(rows, candidates, k, allowed, device) for device in ("cpu", "cuda"))
+    assert (on_gpu.ids == on_cpu.ids).all()
+    assert (on_gpu.scores == on_cpu.scores).all()
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_gpu_finds_what_the_cpu_finds_in_thousands_of_groups() -> None:
+    """Most of them are small, and searched together; the largest is searched by itself."""
+    rows, bag = zipf_rows(30_000, 13, "tfidf")
+    shares = 1 / np.arange(1, 4_001)
+    groups = np.sort(np.random.default_rng(2).choice(4_000, 30_000, p=shares / shares.sum()))
+    borders = np.searchsorted(groups, groups), np.searchsorted(groups, groups, side="right")
+    allowed = replace(hard_rules(30_000, 4), query_ranges=np.stack(borders, axis=1))
+    candidates = Candidates.arrange(rows, bag.weights)
+    on_cpu, on_gpu = (join(rows, candidates, 4, allowed, device) for device in ("cpu", "cuda"))
     assert (on_gpu.ids == on_cpu.ids).all()
     assert (on_gpu.scores == on_cpu.scores).all()
