@@ -10,7 +10,7 @@ are those of configs/news.yaml, with random weights. Every text has the same len
 nobody gains by a model that happens to end early, and what exadec gains by dropping finished texts is not counted.
 Reading text and writing it are not counted either. OpenNMT-py searches without copying, because its models that copy do
 not load for translation; its encoder has 128 instead of 256 units a direction (`toolkits.py` says why). exadec copies.
-`bfloat16` is exadec with `search.precision=bfloat16`. On a busy machine, compare `cpu_seconds` with `--threads 1`.
+`rounded` is exadec with `search.precision=rounded`. On a busy machine, compare `cpu_seconds` with `--threads 1`.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def measure(device: torch.device, size: int, toolkit: OpenNmt, rounds: int) -> l
     lanes = {"OpenNMT-py": start_opennmt(toolkit, sources, device)}
     lanes |= {name: start_exadec(settings, sources, device) for name, settings in MODELS.items()}
     for name, settings in MODELS.items():
-        lanes[f"{name}, bfloat16"] = start_exadec(settings, sources, device, "bfloat16")
+        lanes[f"{name}, rounded"] = start_exadec(settings, sources, device, "rounded")
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in lanes}
     written = {name: search() for name, (_, search) in lanes.items()}  # and warms up
     for _ in range(rounds):

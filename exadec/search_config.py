@@ -45,9 +45,10 @@ class SearchConfig:
     """Draw only out of the likeliest words that have this share of the probability together; `seed` seeds it."""
     seed: int = 1
     """Of the draws; each instance has its own, from this one on."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """`bfloat16` is faster. On a CPU that knows it, it is for the product with the vocabulary, and the likeliest words
-    are computed exactly all the same. On a GPU texts are read as in training, and other products are in TF32."""
+    precision: Literal["float32", "rounded"] = "float32"
+    """`rounded` is faster. On a GPU texts are read as in training, and other products are in TF32. On a CPU the product
+    with the vocabulary is in int8, and the likeliest words are computed exactly all the same; searches with guidance,
+    rules or facts are not rounded there."""
     facts: Literal["off", "mark", "strict"] = "off"
     """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
     `strict`: write none."""

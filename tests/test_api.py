@@ -542,7 +542,7 @@ def test_the_bank_is_that_of_given_exemplars(writers: dict[str, Writer]) -> None
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_rounded_weights_write_the_same_texts(writers: dict[str, Writer], variant: str) -> None:
     sources = [f"house{n % 9} house{n % 9} house{n % 9} n{n % 12} k{n % 7}" for n in range(40)]
-    rounded = load(writers[variant].run.folder, ["search.precision=bfloat16"])
+    rounded = load(writers[variant].run.folder, ["search.precision=rounded"])
     exact = writers[variant].write(sources)
     assert [one.text for one in rounded.write(sources)] == [one.text for one in exact]
     # A piece's log p keeps the rounding of its unlikely rivals, 2 ** -9 of their share; there are four pieces.

@@ -15,6 +15,7 @@ ORDER = {
     # Below the data: what every part may use.
     "errors": "what a user can get wrong; the command line turns it into exit status 2",
     "files": "writing a file completely or not at all",
+    "compiled": "loops in machine code, for whatever part has them",
     "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",
     "strict_yaml": "a mapping becomes a dataclass, or an error that names the key",
     "presets": "settings by name, for a configuration to start from",
@@ -65,6 +66,7 @@ TESTED_IN = {
     "model/cells/gru": "model/test_adaptive.py",
     "model/cells/lstm": "model/test_adaptive.py",
     "presets": "test_config.py",
+    "search/cpu_kernels": "search/test_cpu.py",
     "search/gpu": "test_cuda.py",
     "search/gpu_kernels": "search/test_fused.py",
     "search_config": "test_config.py",

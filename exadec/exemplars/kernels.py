@@ -3,27 +3,16 @@
 In: arrays of `Rows` and `Candidates`. Out: the best candidates of some queries, written into arrays.
 """
 
-import numba
 import numpy as np
+
+from exadec.compiled import compiled
 
 _ALMOST_NOTHING = np.float32(1e-30)
 _PART = 256
 """If a block of candidates may reach the threshold, it is checked in parts of this size."""
 
 
-def _compiled(fastmath=False):
-    """Compile a loop, and keep it beside this file or in the user's cache, if either can be written."""
-
-    def compile_loop(function):
-        try:
-            return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
-        except RuntimeError:  # nowhere to keep it: it is compiled again in each process
-            return numba.njit(nogil=True, fastmath=fastmath)(function)
-
-    return compile_loop
-
-
-@_compiled(fastmath=True)
+@compiled(fastmath=True)
 def _set_eight(sums, columns, skip, which, factors):
     """sums = eight head columns, each times its factor. Unrolled by hand, so that it compiles to vector code."""
     a, b, c, d = columns[which[0]][skip:], columns[which[1]][skip:], columns[which[2]][skip:], columns[which[3]][skip:]
@@ -37,7 +26,7 @@ def _set_eight(sums, columns, skip, which, factors):
         sums[i] = narrow(left + right)
 
 
-@_compiled(fastmath=True)
+@compiled(fastmath=True)
 def _add_four(sums, columns, skip, which, factors):
     a, b, c, d = columns[which[0]][skip:], columns[which[1]][skip:], columns[which[2]][skip:], columns[which[3]][skip:]
     fa, fb, fc, fd = factors[0], factors[1], factors[2], factors[3]
@@ -47,7 +36,7 @@ def _add_four(sums, columns, skip, which, factors):
         sums[i] = narrow(sums[i] + more)
 
 
-@_compiled(fastmath=True)
+@compiled(fastmath=True)
 def _any_reaches(sums, norms, threshold):
     hits = np.float32(0)  # a float sum compiles to vector code; `any` and `max` do not
     for i in range(sums.shape[0]):
@@ -55,7 +44,7 @@ def _any_reaches(sums, norms, threshold):
     return hits > 0
 
 
-@_compiled()
+@compiled()
 def _dot(a_terms, a_factors, b_terms, b_counts):
     """Exact dot product of two rows with ascending terms."""
     i, j, dot = 0, 0, np.int64(0)
@@ -71,7 +60,7 @@ def _dot(a_terms, a_factors, b_terms, b_counts):
     return dot
 
 
-@_compiled()
+@compiled()
 def _insert(ids, scores, number, score):
     """Insert a candidate into a list ordered by descending score, then by ascending id."""
     place = ids.shape[0] - 1
@@ -87,7 +76,7 @@ def _insert(ids, scores, number, score):
     scores[place] = score
 
 
-@_compiled()
+@compiled()
 def _settle(
     sums, low, n, threshold, margin, query_offsets, query_terms, query_factors,
     offsets, terms, counts, squares, norms, candidate_ids, query_keys, candidate_keys, alive, ceilings, ids, scores,
@@ -113,7 +102,7 @@ def _settle(
     return threshold
 
 
-@_compiled()
+@compiled()
 def search_rows(
     numbers, begin, end, query_offsets, query_terms, query_factors, buffer,
     offsets, terms, counts, squares, norms, head_of, head, tail_offsets, tail_rows, candidate_ids, longest,
@@ -185,7 +174,7 @@ def search_rows(
                     )  # fmt: skip
 
 
-@_compiled()
+@compiled()
 def dot_pairs(query_offsets, query_terms, query_factors, offsets, terms, counts, chosen, dots):
     """dots[i] = dot product of query i with row chosen[i]; 0 if chosen[i] is negative."""
     for i in range(chosen.shape[0]):

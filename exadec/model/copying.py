@@ -3,7 +3,7 @@
 In: a distribution over the vocabulary, attention over the memory, a gate. Out: their mixture over X words.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -13,37 +13,6 @@ from exadec.corpus.vocabulary import PAD
 from exadec.model.attention import Memory, attend
 from exadec.model.backends.reference import SMALLEST
 from exadec.model.places import Places
-
-_SPARE = 16
-"""Rounding may have cost a word its place among the likeliest, so more of them are looked at."""
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """Makes log p of some words exact, where those of all words were computed with rounded weights."""
-
-    attentional: torch.Tensor
-    """(B, K, E)"""
-    weight: torch.Tensor
-    """(V, E)"""
-    bias: torch.Tensor
-    """(V,)"""
-    total: torch.Tensor
-    """(B, K, 1): log of the sum over all words, as computed with rounded weights."""
-
-    def of_each(self, words: torch.Tensor) -> torch.Tensor:
-        """log p of some words of each hypothesis, with the rounded total: (B, K, C) -> (B, K, C)."""
-        logits = torch.matmul(self.weight[words], self.attentional[:, :, :, None])[..., 0]
-        return logits + self.bias[words] - self.total
-
-    def of_shared(self, words: torch.Tensor) -> torch.Tensor:
-        """log p of the same words for all hypotheses of an instance, with the rounded total: (B, M) -> (B, K, M)."""
-        logits = torch.bmm(self.attentional, self.weight[words].transpose(1, 2))
-        return logits + self.bias[words][:, None] - self.total
-
-    def take(self, instances: slice) -> "Refinement":
-        """The same for some of the instances."""
-        return replace(self, attentional=self.attentional[instances], total=self.total[instances])
 
 
 @dataclass(frozen=True)
@@ -60,8 +29,6 @@ class Mixture:
     """(B, T, M): probability of each position, given that a word is copied."""
     changes_case: torch.Tensor | None = None
     """(B, T): probability that a copied word changes the case of its first letter; None if it cannot."""
-    refinement: Refinement | None = None
-    """If `vocabulary` was computed with rounded weights. `Choices.best` makes exact what it gives."""
 
     def of_all(self, memory: Memory) -> torch.Tensor:
         """log p of every word: (B, T, X)."""
@@ -89,16 +56,57 @@ class Mixture:
             part(self.log_copy),
             part(self.weights),
             part(self.changes_case),
-            None if self.refinement is None else self.refinement.take(instances),
         )
 
     def copied(self) -> torch.Tensor:
-        """The probabilities of `Memory.copied_words`: (B, T, P)."""
+        """The probabilities of `Memory.copied_words`, given that one is copied: (B, T, P)."""
         assert self.weights is not None
-        if self.changes_case is None:
-            return self.weights
-        changed = self.changes_case[:, :, None].to(self.weights.dtype)
-        return torch.cat([self.weights * (1 - changed), self.weights * changed], dim=2)
+        return copy_weights(self.weights, self.changes_case)
+
+
+def copy_weights(weights: torch.Tensor, changes_case: torch.Tensor | None) -> torch.Tensor:
+    """Probabilities of positions (B, T, M), and of a change of case (B, T) -> of `Memory.copied_words` (B, T, P)."""
+    if changes_case is None:
+        return weights
+    changed = changes_case[:, :, None].to(weights.dtype)
+    return torch.cat([weights * (1 - changed), weights * changed], dim=2)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The words that K hypotheses of each instance can copy."""
+
+    log_generate: torch.Tensor
+    """(B, K): log of the gate."""
+    log_copy: torch.Tensor
+    """(B, K): log of one minus the gate."""
+    weights: torch.Tensor
+    """(B, K, P): probability of each word, given that one is copied, at its place; see `Places.merge`."""
+    places: Places
+
+    def mix(self, generated: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        """log p of some words, (B, K, W), from their log p if one is generated."""
+        where, is_there = self.places.find(words)
+        return self._add(generated, self.weights.gather(2, where) * is_there)
+
+    def offer(
+        self, generated: torch.Tensor, words: torch.Tensor, own: torch.Tensor, size: int, banned: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log p and words, (B, K, C + P) each: those that are likeliest to be generated, then those to be copied.
+
+        `generated` (B, K, C) is log p of the former, if one is generated, and `own` (B, K, P) that of the latter, of
+        which those from `size` on are in no vocabulary. A word that is in both has its probability in the second.
+        """
+        ids = self.places.ids[:, None].expand_as(own)
+        copied = self._add(own.masked_fill(ids >= size, -torch.inf), self.weights)
+        copied = copied.masked_fill((self.places.counts == 0)[:, None] | among(ids, banned), -torch.inf)
+        generated = self.log_generate[:, :, None] + generated
+        generated = generated.masked_fill(self.places.find(words)[1], -torch.inf)
+        return torch.cat([generated, copied], 2), torch.cat([words, ids], 2)
+
+    def _add(self, generated: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        copied = weights.clamp_min(SMALLEST).log()
+        return torch.logaddexp(self.log_generate[:, :, None] + generated, self.log_copy[:, :, None] + copied)
 
 
 @dataclass(frozen=True)
@@ -122,17 +130,13 @@ class Choices:
 
     def of_words(self, words: torch.Tensor) -> torch.Tensor:
         """log p of some words of each hypothesis: (N, W) -> (N, W). After `best`, that of a banned word is -inf."""
-        mixture = self.mixture
-        vocabulary, size = mixture.vocabulary, mixture.vocabulary.shape[2]
+        vocabulary, size = self.mixture.vocabulary, self.mixture.vocabulary.shape[2]
         words = words.unflatten(0, vocabulary.shape[:2])  # (B, K, W)
         generated = vocabulary.gather(2, words.clamp_max(size - 1)).masked_fill(words >= size, -torch.inf)
-        if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
-            return generated.flatten(0, 1)
-        where, is_there = self._places.find(words)
-        copied = (self._places.merge(mixture.copied()).gather(2, where) * is_there).clamp_min(SMALLEST).log()
-        copied = copied.masked_fill((generated == -torch.inf) & (words < size), -torch.inf)
-        both = torch.logaddexp(mixture.log_generate[:, :, None] + generated, mixture.log_copy[:, :, None] + copied)
-        return both.flatten(0, 1)
+        copies, banned = self._copies(), (generated == -torch.inf) & (words < size)
+        if copies is not None:
+            generated = copies.mix(generated, words).masked_fill(banned, -torch.inf)
+        return generated.flatten(0, 1)
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """log p and words, (N, C) each: among them the `count` likeliest words that are not banned, (N, W).
@@ -140,52 +144,25 @@ class Choices:
         A word is among the `count` likeliest if it is among the `count` that are likeliest to be generated, or if it
         can be copied. No word is there twice with a probability.
         """
-        mixture = self.mixture
-        vocabulary, size = mixture.vocabulary, mixture.vocabulary.shape[2]
+        vocabulary, size = self.mixture.vocabulary, self.mixture.vocabulary.shape[2]
         banned = banned.unflatten(0, vocabulary.shape[:2])  # (B, K, W)
-        known_banned = torch.where(banned < size, banned, PAD)
-        refinement, rough_banned = mixture.refinement, vocabulary.gather(2, known_banned)
-        vocabulary.scatter_(2, known_banned, -torch.inf)
-        change: torch.Tensor | float = 0.0
-        if refinement is None:
-            generated, words = vocabulary.topk(min(count, size), dim=2)  # (B, K, C)
-        else:
-            rough, words = vocabulary.topk(min(count + _SPARE, size), dim=2)
-            generated = refinement.of_each(words).masked_fill(rough == -torch.inf, -torch.inf)
-            # The total changes with the likeliest words, which have most of it, banned or not.
-            gained = (generated.exp() - rough.exp()).sum(2, keepdim=True)  # (B, K, 1)
-            once = ~_among_earlier(known_banned)
-            gained += (once * (refinement.of_each(known_banned).exp() - rough_banned.exp())).sum(2, keepdim=True)
-            change = torch.log1p(gained)
-            generated = generated - change
-        if mixture.log_generate is None or mixture.log_copy is None or mixture.weights is None:
-            return generated.flatten(0, 1), words.flatten(0, 1)
-        places, ids = self._places, self._places.ids  # (B, P)
-        weights = places.merge(mixture.copied()).clamp_min(SMALLEST)  # (B, K, P)
-        known = ids.clamp_max(size - 1)
-        own = vocabulary.gather(2, known[:, None].expand_as(weights))
-        if refinement is not None:
-            own = (refinement.of_shared(known) - change).masked_fill(own == -torch.inf, -torch.inf)
-        own = own.masked_fill((ids >= size)[:, None], -torch.inf)
-        copied = torch.logaddexp(mixture.log_generate[:, :, None] + own, mixture.log_copy[:, :, None] + weights.log())
-        repeated = places.counts == 0  # (B, P)
-        copied = copied.masked_fill(repeated[:, None] | _among(ids[:, None].expand_as(weights), banned), -torch.inf)
-        generated = (mixture.log_generate[:, :, None] + generated).masked_fill(places.find(words)[1], -torch.inf)
-        ids = ids[:, None].expand_as(copied)
-        return torch.cat([generated, copied], 2).flatten(0, 1), torch.cat([words, ids], 2).flatten(0, 1)
+        vocabulary.scatter_(2, torch.where(banned < size, banned, PAD), -torch.inf)
+        generated, words = vocabulary.topk(min(count, size), dim=2)  # (B, K, C)
+        copies = self._copies()
+        if copies is not None:
+            index = copies.places.ids.clamp_max(size - 1)[:, None].expand(-1, words.shape[1], -1)
+            generated, words = copies.offer(generated, words, vocabulary.gather(2, index), size, banned)
+        return generated.flatten(0, 1), words.flatten(0, 1)
 
-    @property
-    def _places(self) -> Places:
-        assert self.memory.places is not None, "a search starts with `Seq2seq.encode`"
-        return self.memory.places
+    def _copies(self) -> Copies | None:
+        mixture, places = self.mixture, self.memory.places
+        if mixture.log_generate is None or mixture.log_copy is None:
+            return None
+        assert places is not None, "a search starts with `Seq2seq.encode`"
+        return Copies(mixture.log_generate, mixture.log_copy, places.merge(mixture.copied()), places)
 
 
-def _among_earlier(words: torch.Tensor) -> torch.Tensor:
-    """Which words are there a second time: (B, K, W) -> (B, K, W)."""
-    return (words[:, :, :, None] == words[:, :, None]).tril(-1).any(3)
-
-
-def _among(words: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+def among(words: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     """Which words are among the others: (B, K, C), (B, K, W) -> (B, K, C)."""
     return (words[:, :, :, None] == others[:, :, None]).any(3)
 

@@ -16,7 +16,7 @@ from exadec.model.adaptive import Extension, RecurrentCell
 from exadec.model.attention import AttentionLayer, Memory, Positions
 from exadec.model.backends.reference import REFERENCE, Backend
 from exadec.model.cells import State
-from exadec.model.copying import AttentionCopy, Mixture, Refinement, SeparateCopy
+from exadec.model.copying import AttentionCopy, Mixture, SeparateCopy
 from exadec.model.embedding import Embedding
 
 
@@ -82,7 +82,6 @@ class Decoder(nn.Module):
         inputs += 2 * (rank or 0)
         own = 2 * config.exemplar_hidden if config.has_exemplar_context else 0
         self.attention = AttentionLayer(config.hidden, values, attentional, config.linear_attention_layer, rank, own)
-        self._rounded: tuple[object, torch.Tensor] | None = None
         self.copy: AttentionCopy | SeparateCopy | None = None
         if config.copy == "attention":
             self.copy = AttentionCopy(values, config.hidden, inputs)
@@ -140,7 +139,7 @@ class Decoder(nn.Module):
         self, steps: "Steps", targets: torch.Tensor, memory: Memory, backend: Backend = REFERENCE
     ) -> torch.Tensor:
         """log p of known targets, (B, T) -> (B, T), without building a distribution over the vocabulary."""
-        weight, bias = self._softmax()
+        weight, bias = self.softmax()
         known = torch.where(targets < len(weight), targets, UNK)
         generated = backend.log_probability(steps.attentional, weight, bias, known)
         if self.copy is None:
@@ -156,28 +155,21 @@ class Decoder(nn.Module):
         embedded = self.embedding_dropout(self.embedding(words))  # (B, T, E)
         return self._mix(self.unroll(embedded, state.coefficients)(state), state.memory)
 
-    def step(
-        self, state: DecoderState, words: torch.Tensor, rounded: torch.Tensor | None = None
-    ) -> tuple[Mixture, DecoderState]:
-        """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it.
-
-        `rounded` are the softmax's weights in a precision in which their product is faster; see `Refinement`.
-        """
+    def step(self, state: DecoderState, words: torch.Tensor) -> tuple[Mixture, DecoderState]:
+        """One step of N hypotheses: (N,) -> distributions (B, K, ·), and the state after it."""
         steps, state = self._one_step(state, words)
-        return self._mix(steps, state.memory, rounded), state
+        return self._mix(steps, state.memory), state
 
-    def logits(
+    def parts(
         self, state: DecoderState, words: torch.Tensor, backend: Backend = REFERENCE
-    ) -> tuple["Logits", DecoderState]:
+    ) -> tuple["Parts", DecoderState]:
         """As `step`, but what the distributions are made of, for a search that mixes by itself."""
         steps, state = self._one_step(state, words, backend)
-        weight, bias = self._softmax()
-        vocabulary = functional.linear(steps.attentional, weight, bias)  # (B, K, V)
         if self.copy is None:
-            return Logits(vocabulary, None, None, None), state
+            return Parts(steps.attentional, None, None, None), state
         gate, weights = self._gate(steps, state.memory)
         case = None if self.case_gate is None else self.case_gate(steps.attentional).squeeze(2)
-        return Logits(vocabulary, gate, weights, case), state
+        return Parts(steps.attentional, gate, weights, case), state
 
     def _one_step(
         self, state: DecoderState, words: torch.Tensor, backend: Backend = REFERENCE
@@ -186,14 +178,6 @@ class Decoder(nn.Module):
         inputs, hidden, attended, state = self._advance(state, embedded, backend)
         instances = state.memory.instances
         return self._steps(attended, hidden.unflatten(0, (instances, -1)), inputs.unflatten(0, (instances, -1))), state
-
-    def round_softmax(self, precision: torch.dtype) -> torch.Tensor:
-        """The softmax's weights in another precision: (V, E). They are kept until the weights change."""
-        weight, _ = self._softmax()
-        key = weight.data_ptr(), weight._version, precision
-        if self._rounded is None or self._rounded[0] != key:
-            self._rounded = key, weight.detach().to(precision)
-        return self._rounded[1]
 
     def _unroll_fed(self, state: DecoderState, embedded: torch.Tensor) -> "Steps":
         """Step by step: with input feeding, each step needs the attention of the previous one."""
@@ -243,8 +227,8 @@ class Decoder(nn.Module):
         attentional, context, weights = attended
         return Steps(self.output_dropout(attentional), context, weights, hidden, inputs)
 
-    def _softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(V, E) and (V,)"""
+    def softmax(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Its weights (V, E) and biases (V,)."""
         weight = self.embedding.table() if self.softmax_weight is None else self.softmax_weight
         return weight, self.softmax_bias
 
@@ -256,21 +240,13 @@ class Decoder(nn.Module):
         assert self.copy is not None
         return self.copy(steps.context, steps.hidden, steps.inputs), steps.weights
 
-    def _mix(self, steps: "Steps", memory: Memory, rounded: torch.Tensor | None = None) -> Mixture:
-        weight, bias = self._softmax()
-        refinement = None
-        if rounded is None:
-            vocabulary = torch.log_softmax(functional.linear(steps.attentional, weight, bias), dim=2)  # (B, T, V)
-        else:
-            logits = functional.linear(steps.attentional.to(rounded.dtype), rounded).to(weight.dtype).add_(bias)
-            vocabulary = torch.log_softmax(logits, dim=2)
-            total = logits[:, :, :1] - vocabulary[:, :, :1]
-            refinement = Refinement(steps.attentional, weight, bias, total)
+    def _mix(self, steps: "Steps", memory: Memory) -> Mixture:
+        vocabulary = torch.log_softmax(functional.linear(steps.attentional, *self.softmax()), dim=2)  # (B, T, V)
         if self.copy is None:
-            return Mixture(vocabulary, None, None, None, refinement=refinement)
+            return Mixture(vocabulary, None, None, None)
         gate, weights = self._gate(steps, memory)
         generate, copy = functional.logsigmoid(gate), functional.logsigmoid(-gate)
-        return Mixture(vocabulary, generate, copy, weights, self._changes_case(steps), refinement)
+        return Mixture(vocabulary, generate, copy, weights, self._changes_case(steps))
 
     def _changes_case(self, steps: "Steps") -> torch.Tensor | None:
         """(B, T): probability that a copied word changes its case."""
@@ -278,24 +254,24 @@ class Decoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class Logits:
+class Parts:
     """What next-word distributions are made of; (B, K, ·)."""
 
-    vocabulary: torch.Tensor
-    """(B, K, V)"""
+    attentional: torch.Tensor
+    """(B, K, E): times the softmax's weights, and with its biases, it gives the logits of all words."""
     gate: torch.Tensor | None
-    """(B, K): that of generating rather than copying; None without copying."""
+    """(B, K): the logit of generating rather than copying; None without copying."""
     weights: torch.Tensor | None
     """(B, K, M): probability of each position, given that a word is copied."""
     case: torch.Tensor | None
-    """(B, K): that of changing a copied word's case; None if it cannot."""
+    """(B, K): the logit of changing a copied word's case; None if it cannot."""
 
-    def take(self, instances: slice) -> "Logits":
+    def take(self, instances: slice) -> "Parts":
         """The same for some of the instances, without a copy."""
         gate, weights, case = (
             None if part is None else part[instances] for part in (self.gate, self.weights, self.case)
         )
-        return Logits(self.vocabulary[instances], gate, weights, case)
+        return Parts(self.attentional[instances], gate, weights, case)
 
 
 @dataclass(frozen=True)

@@ -151,11 +151,9 @@ class Seq2seq(nn.Module):
         mixture, state = self.decoder.step(state, words)
         return mixture.of_all(state.memory).flatten(0, 1), state
 
-    def choose(
-        self, state: DecoderState, words: torch.Tensor, rounded: torch.Tensor | None = None
-    ) -> tuple[Choices, DecoderState]:
-        """As `step`, for a search that needs only the likeliest words. `rounded` is that of `Decoder.step`."""
-        mixture, state = self.decoder.step(state, words, rounded)
+    def choose(self, state: DecoderState, words: torch.Tensor) -> tuple[Choices, DecoderState]:
+        """As `step`, for a search that needs only the likeliest words."""
+        mixture, state = self.decoder.step(state, words)
         return Choices(mixture, state.memory), state
 
     def explain(self, state: DecoderState, words: torch.Tensor) -> Mixture:

@@ -13,7 +13,7 @@ from exadec.config import SearchConfig
 from exadec.corpus.vocabulary import EOS
 from exadec.model.attention import Memory
 from exadec.model.backends.reference import SMALLEST, Backend
-from exadec.model.decoder import DecoderState, Logits
+from exadec.model.decoder import DecoderState, Parts
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Beams, Step, find_banned, length_penalty
 from exadec.search.gpu_kernels import Copying, choose, merge, settle, summarize
@@ -26,40 +26,38 @@ FEW = 512
 class FusedChoices:
     """`Choices` without a distribution over the vocabulary: only logits, and the log of their sum."""
 
-    logits: Logits
+    logits: torch.Tensor
+    """(N, V)"""
+    parts: Parts
     memory: Memory
     largest: torch.Tensor
     """(N, G): the largest logit of each group of words."""
     totals: torch.Tensor
     """(N,): the log of the sum over all words."""
 
-    @classmethod
-    def of_logits(cls, logits: Logits, memory: Memory) -> "FusedChoices":
-        return cls(logits, memory, *summarize(logits.vocabulary.flatten(0, 1)))
-
     def take(self, instances: slice) -> "FusedChoices":
         """The same for all hypotheses of some of the instances, without a copy."""
-        each = self.logits.vocabulary.shape[1]
+        each = self.parts.attentional.shape[1]
         rows = slice(*(None if end is None else each * end for end in (instances.start, instances.stop)))
-        memory = self.memory.map(lambda part: part[instances])
-        return FusedChoices(self.logits.take(instances), memory, self.largest[rows], self.totals[rows])
+        parts, memory = self.parts.take(instances), self.memory.map(lambda part: part[instances])
+        return FusedChoices(self.logits[rows], parts, memory, self.largest[rows], self.totals[rows])
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return choose(self.logits.vocabulary.flatten(0, 1), self.largest, self.totals, self._copying(), banned, count)
+        return choose(self.logits, self.largest, self.totals, self._copying(), banned, count)
 
     def of(self, word: int) -> torch.Tensor:
-        generated = self.logits.vocabulary[:, :, word].flatten() - self.totals
-        return generated if self.logits.gate is None else generated + functional.logsigmoid(self.logits.gate).flatten()
+        generated, gate = self.logits[:, word] - self.totals, self.parts.gate
+        return generated if gate is None else generated + functional.logsigmoid(gate).flatten()
 
     def of_words(self, words: torch.Tensor) -> torch.Tensor:
         """log p of some words of each hypothesis, banned or not: (N, W) -> (N, W)."""
-        logits, size = self.logits, self.logits.vocabulary.shape[2]
-        known = logits.vocabulary.flatten(0, 1).gather(1, words.clamp_max(size - 1)) - self.totals[:, None]
+        size = self.logits.shape[1]
+        known = self.logits.gather(1, words.clamp_max(size - 1)) - self.totals[:, None]
         known = known.masked_fill(words >= size, -torch.inf)
         copying = self._copying()
         if copying is None:
             return known
-        grouped = words.unflatten(0, logits.vocabulary.shape[:2])  # (B, K, W)
+        grouped = words.unflatten(0, self.parts.attentional.shape[:2])  # (B, K, W)
         where, is_there = copying.places.find(grouped)
         merged = merge(copying).unflatten(0, grouped.shape[:2])  # (B, K, P)
         copied = (merged.gather(2, where) * is_there).clamp_min(SMALLEST).log().flatten(0, 1)
@@ -67,7 +65,7 @@ class FusedChoices:
         return torch.logaddexp(functional.logsigmoid(gate) + known, functional.logsigmoid(-gate) + copied)
 
     def _copying(self) -> Copying | None:
-        gate, weights, case = self.logits.gate, self.logits.weights, self.logits.case
+        gate, weights, case = self.parts.gate, self.parts.weights, self.parts.case
         if gate is None or weights is None:
             return None
         places = self.memory.places
@@ -80,8 +78,9 @@ def fused_step(model: Seq2seq, backend: Backend) -> Step[DecoderState]:
     """The step of a search, with a backend for the cell and the attention."""
 
     def step(state: DecoderState, words: torch.Tensor) -> tuple[FusedChoices, DecoderState]:
-        logits, state = model.decoder.logits(state, words, backend)
-        return FusedChoices.of_logits(logits, state.memory), state
+        parts, state = model.decoder.parts(state, words, backend)
+        logits = functional.linear(parts.attentional, *model.decoder.softmax()).flatten(0, 1)
+        return FusedChoices(logits, parts, state.memory, *summarize(logits)), state
 
     return step
 

@@ -5,7 +5,6 @@ In: a model and batches. Out: the best hypotheses of each instance, in corpus id
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +20,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
 from exadec.search.consensus import rank_by_agreement
+from exadec.search.cpu import quick_step
 from exadec.search.facts import rules_for
 from exadec.search.following import Differences, differences_from, search_until_followed
 from exadec.search.gpu import work_on_gpu
@@ -184,9 +184,12 @@ def _search(
     """On any device, step by step."""
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
-    rounded = None if config.precision == "float32" else model.decoder.round_softmax(torch.bfloat16)
-    step: Step[Any] = model.choose if rounded is None else partial(model.choose, rounded=rounded)
-    step = _whole_distributions(model) if drawing else step
+    step: Step[Any] = model.choose
+    if drawing:
+        step = _whole_distributions(model)
+    elif device.type == "cpu" and next(model.parameters()).dtype == torch.float32:
+        # With guidance or rules, a search also needs log p of unlikely words.
+        step = quick_step(model, rounded=config.precision == "rounded" and not guided and rules is None)
     given = None if coefficients is None else coefficients.to(device)
     state: Any = model.encode(
         (with_and_without(batch) if guided else batch).to(device), _for_both(given) if guided else given

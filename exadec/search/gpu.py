@@ -24,8 +24,8 @@ WIDEST = 16
 
 
 def work_on_gpu(model: Seq2seq, config: SearchConfig) -> Work:
-    """With `bfloat16`, texts are read as in training, and all other products of matrices are rounded to TF32."""
-    weight, rounded = next(model.parameters()), config.precision == "bfloat16"
+    """With `rounded`, texts are read as in training, and all other products of matrices are rounded to TF32."""
+    weight, rounded = next(model.parameters()), config.precision == "rounded"
     backend = REFERENCE
     if rounded:
         backend = choose_backend("auto", weight.device, torch.bfloat16, model.config).backend

@@ -9,9 +9,7 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 import exadec.exemplars.candidates as arranging
 import exadec.exemplars.join as joining
 from exadec.errors import InputError
-from exadec.exemplars import kernels
 from exadec.exemplars.bow import BagOfWords, Rows, Weighting, terms
 from exadec.exemplars.candidates import Candidates
 from exadec.exemplars.join import (
@@ -259,25 +256,6 @@ def test_join_equals_brute_force_among_ties_and_huge_counts(weighting: Weighting
     found = join(rows, Candidates.arrange(rows, bag.weights), k, allowed, "cpu")
     assert (found.ids == np.where(best > 0, order, -1)).all()
     assert (found.scores == best).all()
-
-
-def test_loops_are_compiled_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for another user's installation without a home folder: numba refuses to cache, with a RuntimeError."""
-    njit = numba.njit
-
-    def without_cache(cache: bool = False, **options: bool) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(numba, "njit", without_cache)
-
-        @kernels._compiled()
-        def double(x: int) -> int:
-            return 2 * x
-
-    assert double(21) == 42
 
 
 def test_full_disk_is_an_error_before_any_result_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,101 @@
+"""The search of a CPU: its loops against numpy, its next words against whole distributions, its texts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exadec.config import VARIANTS, SearchConfig
+from exadec.corpus.vocabulary import PAD
+from exadec.search.beam import beam_search
+from exadec.search.cpu import QuickChoices, quick_step
+from exadec.search.cpu_kernels import GROUP, pick, summarize
+from exadec.search.generate import NEVER_WRITTEN
+from support.choices import check_choices, spread_out
+from support.small_models import ALL_OPTIONS, batch_for, build_small_model
+
+COPYING = ["attention", "attention, either case", "separate", "none"]
+CPU = torch.device("cpu")
+
+
+@given(st.integers(1, 4), st.integers(1, 1200), st.integers(1, 40), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=80, deadline=None)
+def test_sums_and_likeliest_words_are_those_of_numpy(rows: int, size: int, count: int, whole: bool, seed: int) -> None:
+    random, count = np.random.default_rng(seed), min(count, size)
+    products = random.normal(0, 100, (rows, size)).astype(np.int32 if whole else np.float32)
+    scales, word_scales, bias = (random.normal(size=number).astype(np.float32) for number in (rows, size, size))
+    logits = products * (word_scales * scales[:, None] / 100) + bias
+    largest = np.empty((rows, -(-size // GROUP)), np.float32)
+    totals = np.empty(rows, np.float32)
+    words, found = np.empty((rows, count), np.int64), np.empty((rows, count), np.float32)
+    given = products, scales, word_scales / np.float32(100), bias
+    summarize(*given, largest, totals)
+    pick(*given, largest, words, found)
+    exact = logits.astype(np.float64)
+    highest = exact.max(1, keepdims=True)
+    expected = highest[:, 0] + np.log(np.exp(exact - highest).sum(1))
+    np.testing.assert_allclose(totals, expected, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(found, -np.sort(-logits, axis=1)[:, :count], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, np.take_along_axis(logits, words, 1), rtol=1e-5, atol=1e-5)
+    assert all(len(set(row)) == count for row in words.tolist())
+
+
+@pytest.mark.parametrize("copy", COPYING)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_likeliest_words_are_those_of_the_whole_distribution(variant: str, copy: str) -> None:
+    copy, _, either_case = copy.partition(", ")
+    options = {"copy": copy, "copy_case": bool(either_case), "exemplars_read": 2}
+    model = spread_out(build_small_model(**VARIANTS[variant], **options).float())
+    check_choices(model, quick_step(model, rounded=False), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("copy", COPYING)
+def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str) -> None:
+    """Rounding changes a logit by some hundredths; what is left of that in log p comes from unlikely words."""
+    copy, _, either_case = copy.partition(", ")
+    model = build_small_model(**VARIANTS["adadec"], copy=copy, copy_case=bool(either_case)).float()
+    batch = batch_for(spread_out(model).config, 30)
+    with torch.no_grad():
+        state = model.encode(batch).select(torch.arange(30).repeat_interleave(2))
+        words, banned = torch.full((60,), 7), torch.full((60, 2), 9)
+        banned[:, 0] = PAD
+        choices = quick_step(model, rounded=True)(state, words)[0]
+        assert isinstance(choices, QuickChoices)
+        codes, scales = choices.softmax.codes, choices.softmax.scales
+        rough = choices.products * (choices.scales[:, None] * scales) + choices.softmax.bias
+        exact = model.decoder.step(state, words)[0].vocabulary.flatten(0, 1)
+        assert 1e-3 < ((rough - rough.logsumexp(1, keepdim=True)) - exact).abs().max() < 0.2
+        found, chosen = choices.best(6, banned)
+        whole = model.step(state, words)[0].scatter(1, banned, -torch.inf)
+        known = found > -5
+        assert (found - whole.gather(1, chosen))[known].abs().max() < 2e-3
+        for mine, ids, log_probs in zip(found, chosen, whole, strict=True):
+            assert set(log_probs.topk(4).indices.tolist()) <= set(ids[mine > -torch.inf].tolist())
+        model.embedding.weight.add_(1.0)
+        later = quick_step(model, rounded=True)(state, words)[0]
+        assert not torch.equal(later.softmax.codes, codes)  # not those of old weights
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_texts_are_those_of_the_ordinary_search(variant: str, rounded: bool) -> None:
+    """Scores agree, too, but for rounding; with several threads, and with blocked and banned words."""
+    model = spread_out(build_small_model(**VARIANTS[variant], **ALL_OPTIONS).float())
+    config, batch = SearchConfig(beam_size=4, max_length=9, min_length=2, block_ngram=2), batch_for(model.config, 40)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        expected, found = (
+            beam_search(step, model.encode(batch), 40, config, NEVER_WRITTEN, CPU, n_best=2)
+            for step in (model.choose, quick_step(model, rounded))
+        )
+    finally:
+        torch.set_num_threads(threads)
+    same = [mine[0].ids == theirs[0].ids for mine, theirs in zip(found, expected, strict=True)]
+    assert np.mean(same) >= (0.9 if rounded else 1.0)
+    off = [abs(mine[0].score - theirs[0].score) for mine, theirs in zip(found, expected, strict=True)]
+    assert max(off) < (0.05 if rounded else 1e-4)
+    assert math.isfinite(max(off))
