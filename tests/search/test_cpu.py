@@ -79,17 +79,18 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str) ->
         assert not torch.equal(later.softmax.codes, codes)  # not those of old weights
 
 
+@pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_texts_are_those_of_the_ordinary_search(variant: str, rounded: bool) -> None:
+def test_texts_are_those_of_the_ordinary_search(variant: str, rounded: bool, count: int) -> None:
     """Scores agree, too, but for rounding; with several threads, and with blocked and banned words."""
     model = spread_out(build_small_model(**VARIANTS[variant], **ALL_OPTIONS).float())
-    config, batch = SearchConfig(beam_size=4, max_length=9, min_length=2, block_ngram=2), batch_for(model.config, 40)
+    config, batch = SearchConfig(beam_size=4, max_length=9, min_length=2, block_ngram=2), batch_for(model.config, count)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         expected, found = (
-            beam_search(step, model.encode(batch), 40, config, NEVER_WRITTEN, CPU, n_best=2)
+            beam_search(step, model.encode(batch), count, config, NEVER_WRITTEN, CPU, n_best=2)
             for step in (model.choose, quick_step(model, rounded))
         )
     finally:
