@@ -39,6 +39,8 @@ from exadec.search.sampling import Draw, sample
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 _WIDER = 4
 """How much wider the beam is where strict search found no text"""
+LARGE = 8192
+"""From this many words on, a search on a CPU compiles its loops: that takes a second, and saves most for many words"""
 
 
 class Searched(NamedTuple):
@@ -187,7 +189,7 @@ def _search(
     step: Step[Any] = model.choose
     if drawing:
         step = _whole_distributions(model)
-    elif device.type == "cpu" and next(model.parameters()).dtype == torch.float32:
+    elif _can_be_quick(model):
         # With guidance or rules, a search also needs log p of unlikely words.
         step = quick_step(model, rounded=config.precision == "rounded" and not guided and rules is None)
     given = None if coefficients is None else coefficients.to(device)
@@ -214,6 +216,12 @@ def _search(
             alone = state.keep(torch.tensor([number], device=device))
             found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
     return Searched(found, lam)
+
+
+def _can_be_quick(model: Seq2seq) -> bool:
+    weight = next(model.parameters())
+    is_large = len(model.embedding.weight) >= LARGE
+    return is_large and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def _for_both(coefficients: torch.Tensor | None) -> torch.Tensor | None:

@@ -21,7 +21,6 @@ from exadec.config import PRESETS, VARIANTS, Config
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.errors import InputError
 from exadec.loading.batch import Batch, Instance, collate
-from exadec.search import generate
 from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.trainer import train
 from support.onnx_models import OnnxModel, assert_same_steps
@@ -69,9 +68,8 @@ def random_batch(run: Run, count: int, seed: int) -> Batch:
     return collate(instances, len(run.vocabulary), model.attend_exemplar)
 
 
-def test_onnxruntime_writes_the_same_texts(exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnxruntime_writes_the_same_texts(exported: Any) -> None:
     """Whatever the size of a batch, with retrieved exemplars and with given ones."""
-    monkeypatch.setattr(generate, "quick_step", lambda model, rounded: model.choose)  # which the graphs stand in for
     for size in (64, 7):
         ours = load(exported.run.folder, {"search.batch_size": size})
         model = onnx_model(exported.run, exported.folder)
