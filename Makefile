@@ -24,9 +24,9 @@ docs: .venv/documenting
 campaign: .venv/developing
 	mkdir -p docs/results/reliability
 	$(BIN)/python tests/campaign/kills.py --kills 100 --stages 'prepare,retrieve,train,generate,index,index add,index delete' --out docs/results/reliability/kills.json
-	$(BIN)/python tests/campaign/kills.py --kills 15 --stages 'side by side,torchrun' --out docs/results/reliability/kills_training.json
+	$(BIN)/python tests/campaign/kills.py --kills 10 --stages 'side by side,torchrun' --out docs/results/reliability/kills.json
 	$(BIN)/python tests/campaign/damage.py --cases 2000 --seconds 300 > docs/results/reliability/damage.json
-	$(BIN)/python tests/campaign/fuzz.py --seconds 90 --out docs/results/reliability/fuzz.json
+	$(BIN)/python tests/campaign/fuzz.py --seconds 45 --out docs/results/reliability/fuzz.json
 	$(BIN)/python tests/campaign/page.py
 
 # The tests that need a GPU, against the CPU reference.

@@ -14,10 +14,12 @@ BEGIN, END = "<!-- campaign: begin -->\n", "<!-- campaign: end -->"
 
 
 def write_tables(results: Path = RESULTS) -> str:
-    lines = ["| stage | kills | before its end | survived |", "|---|---|---|---|"]
-    for path in sorted(results.glob("kills*.json")):
-        for stage, one in json.loads(path.read_text("utf-8")).items():
-            lines.append(f"| {stage} | {one['kills']} | {one['before the end']} | {one['survived']} |")
+    lines = ["| stage | runs | kills | survived |", "|---|---|---|---|"]
+    runs = json.loads((results / "kills.json").read_text("utf-8"))
+    for stage in dict.fromkeys(one["stage"] for one in runs):
+        own = [one for one in runs if one["stage"] == stage]
+        counts = (sum(one[key] for one in own) for key in ("kills", "survived"))
+        lines.append(f"| {' | '.join([stage, *(f'{count:,}' for count in (len(own), *counts))])} |")
     lines += ["", "| stage | cases | disk was full | survived |", "|---|---|---|---|"]
     for stage, one in json.loads((results / "full_disk.json").read_text("utf-8")).items():
         lines.append(f"| {stage} | {one['cases']} | {one['full']} | {one['survived']} |")
