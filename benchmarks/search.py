@@ -1,6 +1,6 @@
 """Search speed of exadec and OpenNMT-py 3.5: texts a second with a beam of 5, all in one run.
 
-In: OpenNMT-py as a folder of Python (see `toolkits.py`). Out: docs/results/search/DEVICE.json.
+In: OpenNMT-py as a folder of Python (see `toolkits.py`). Out: docs/results/search/gpu.json or cpu_THREADS.json.
 
     python benchmarks/search.py cpu --opennmt FOLDER
     python benchmarks/search.py gpu --opennmt FOLDER
@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "search"
 SOURCE, EXEMPLAR, TEXT = 32, 14, 13
 """Pieces of the median news batch; those of a text include its end symbol."""
 VOCABULARY, BEAM = 25_000, 5
-SIZES = {"cpu": (64,), "gpu": (64, 512)}
+SIZES = {"cpu": (64, 256), "gpu": (64, 512)}
 MODELS: dict[str, dict[str, Any]] = {
     "exadec Seq2seq": VARIANTS["seq2seq"],
     "exadec AttExp": VARIANTS["attexp"],
@@ -131,7 +131,8 @@ def main() -> None:
     name = torch.cuda.get_device_name() if options.device == "gpu" else f"CPU, {torch.get_num_threads()} threads"
     RESULTS.mkdir(parents=True, exist_ok=True)
     found = {"device": name, "torch": torch.__version__, "beam": BEAM, "hidden": SIZE, "rows": rows}
-    (RESULTS / f"{options.device}.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    file = "gpu" if options.device == "gpu" else f"cpu_{options.threads}"
+    (RESULTS / f"{file}.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

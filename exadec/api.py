@@ -30,7 +30,7 @@ from exadec.remote.service import Service, is_address
 from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
 from exadec.search.following import differences_from
-from exadec.search.generate import search_batch, search_consensus, search_followed
+from exadec.search.generate import search_batch, search_consensus, search_followed, texts_at_once
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
 from exadec.settings import load_config
@@ -286,8 +286,9 @@ class Writer:
             results = {number: RequestError(told) for number, one in enumerate(requests) if one.required}
         rest = (number for number in range(len(requests)) if number not in results)
         by_length = sorted(rest, key=lambda number: len(requests[number].source))
-        for start in range(0, len(by_length), search.batch_size):
-            numbers = by_length[start : start + search.batch_size]
+        size = texts_at_once(self.model, search)
+        for start in range(0, len(by_length), size):
+            numbers = by_length[start : start + size]
             table = PieceTable(self.run.vocabulary)
             inputs = self._inputs.read([requests[number] for number in numbers], table, search.facts == "strict")
             sound = [one for one in inputs if isinstance(one, Input)]

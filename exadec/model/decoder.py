@@ -266,12 +266,10 @@ class Parts:
     case: torch.Tensor | None
     """(B, K): the logit of changing a copied word's case; None if it cannot."""
 
-    def take(self, instances: slice) -> "Parts":
-        """The same for some of the instances, without a copy."""
-        gate, weights, case = (
-            None if part is None else part[instances] for part in (self.gate, self.weights, self.case)
-        )
-        return Parts(self.attentional[instances], gate, weights, case)
+    def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Parts":
+        """The same with every tensor changed."""
+        gate, weights, case = (None if part is None else change(part) for part in (self.gate, self.weights, self.case))
+        return Parts(change(self.attentional), gate, weights, case)
 
 
 @dataclass(frozen=True)

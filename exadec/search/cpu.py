@@ -1,10 +1,11 @@
 """A search step on a CPU without log p of all words.
 
 In: a model in float32. Out: the step of its search, which computes what `Seq2seq.choose` does in less time. It may
-round the product with the vocabulary, which takes most of it; then only the unlikely words are less exact.
+round products of matrices: to 8 bits with the vocabulary, which takes most of the time, and to 16 bits elsewhere. The
+likeliest words are computed once more, so that only the sum over the others suffers from 8 bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,14 +15,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from exadec.loading.batch import Batch
 from exadec.model.attention import Memory
+from exadec.model.backends.reference import REFERENCE, Backend
+from exadec.model.cells import State
 from exadec.model.copying import Copies, among, copy_weights
 from exadec.model.decoder import DecoderState, Parts
 from exadec.model.places import Places
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Step
 
-_SPARE = 16
+_SPARE = 8
 """Rounding may have cost a word its place among the likeliest, so more of them are looked at."""
 _FEW = 10
 """So few hypotheses are multiplied with the vocabulary's side first: BLAS takes up to half the time that way."""
@@ -90,7 +94,7 @@ class QuickChoices:
             self.softmax,
             self.products[rows],
             self.scales[rows],
-            self.parts.take(instances),
+            self.parts.map(lambda part: part[instances]),
             self.memory.map(lambda part: part[instances]),
             self.largest[rows],
             self.totals[rows],
@@ -139,8 +143,10 @@ class QuickChoices:
 
     def _refine(self, rough: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         """Exact logits of the likeliest words, (N, C). They have most of the sum over all words, so it changes, too."""
-        attentional = self.parts.attentional.flatten(0, 1)
-        exact = torch.matmul(self.softmax.weight[words], attentional[:, :, None])[..., 0] + self.softmax.bias[words]
+        from exadec.search.cpu_kernels import multiply_chosen
+
+        attentional, exact = self.parts.attentional.flatten(0, 1), torch.empty(words.shape)
+        _over_rows(multiply_chosen, (attentional,), (self.softmax.weight, self.softmax.bias), (words, exact))
         before, after = ((logits - self.totals[:, None]).exp() for logits in (rough, exact))
         self.totals = self.totals + torch.log1p((after - before).sum(1))
         return exact
@@ -165,16 +171,41 @@ class QuickChoices:
         return Copies(functional.logsigmoid(gate), functional.logsigmoid(-gate), merged, places)
 
 
+def halves() -> bool:
+    """Whether this processor multiplies in bfloat16. If it cannot, to imitate it would take longer than float32."""
+    return torch.cpu._is_avx512_bf16_supported()
+
+
+class _Halved(Backend):
+    name = "bfloat16"
+
+    def lstms(
+        self, inputs: Sequence[torch.Tensor], first: Sequence[State], weights: Sequence[Sequence[torch.Tensor]]
+    ) -> Sequence[torch.Tensor]:
+        return super().lstms(inputs, first, [[weight.bfloat16() for weight in some] for some in weights])
+
+
+def read_rounded(model: Seq2seq, batch: Batch, coefficients: torch.Tensor | None = None) -> DecoderState:
+    """As `Seq2seq.encode`. What is attended to stays in bfloat16, because all steps read it."""
+    halved = halves()
+    with torch.autocast("cpu", torch.bfloat16, enabled=halved):
+        state = model.encode(batch, coefficients, _Halved() if halved else REFERENCE)
+    return state.map(torch.Tensor.float)
+
+
 def quick_step(model: Seq2seq, rounded: bool) -> Step[DecoderState]:
-    """The step of a search. If the product is `rounded`, the search must not ask for other words than the likeliest."""
+    """The step of a search. If products are `rounded`, the search must not ask for other words than the likeliest."""
     weight, bias = model.decoder.softmax()
+    halved = rounded and halves()
     codes, scales = _round_once(model, weight) if rounded else (None, torch.ones(len(weight)))
     softmax = Softmax(weight, bias, codes, scales)
     held: tuple[Places | None, torch.Tensor | None] = None, None
 
     def step(state: DecoderState, words: torch.Tensor) -> tuple[QuickChoices, DecoderState]:
         nonlocal held
-        parts, state = model.decoder.parts(state, words)
+        with torch.autocast("cpu", torch.bfloat16, enabled=halved):
+            parts, state = model.decoder.parts(state, words)
+        parts, state = parts.map(torch.Tensor.float), state.map(torch.Tensor.float)
         places = state.memory.places
         if rounded and places is not None and held[0] is not places:  # the same for all steps, until instances end
             held = places, weight[_known(places, len(weight))]

@@ -13,6 +13,8 @@ GROUP = 32
 _BLOCK = 512
 """Words whose logits are made at once: few enough for the fastest cache."""
 _LOWEST = np.float32(-1e30)
+_SLACK = np.float32(1e-3)
+"""How far a logit may be off if it is computed once more. If it is off by more, a little time is lost."""
 _A, _B, _C, _D, _E, _F = map(
     np.float32, (0.9999999251, 0.6931530727, 0.2401536192, 0.05582631524, 0.008989340581, 0.001877577405)
 )
@@ -97,13 +99,28 @@ def pick(products, scales, word_scales, bias, largest, words, logits):
     size, count = products.shape[1], words.shape[1]
     groups, tops = np.empty(count, np.int64), np.empty(count, np.float32)
     for row in range(len(products)):
-        groups[:], tops[:], words[row], logits[row] = 0, -np.inf, 0, -np.inf
+        groups[:], tops[:] = 0, -np.inf
         for group in range(largest.shape[1]):
             _insert(largest[row, group], group, tops, groups)
-        for place in range(count):
-            if tops[place] <= logits[row, count - 1]:
+        # Each of the C groups has a word that is as likely as the last one's, but for rounding.
+        for lowest in (tops[count - 1] - _SLACK, _LOWEST):
+            words[row], logits[row] = 0, -np.inf
+            for place in range(min(count, largest.shape[1])):
+                begin = groups[place] * GROUP
+                for word in range(begin, min(begin + GROUP, size)):
+                    value = np.float32(products[row, word]) * (word_scales[word] * scales[row]) + bias[word]
+                    if value >= lowest:
+                        _insert(value, word, logits[row], words[row])
+            if logits[row, count - 1] >= _LOWEST:
                 break
-            begin = groups[place] * GROUP
-            for word in range(begin, min(begin + GROUP, size)):
-                value = np.float32(products[row, word]) * (word_scales[word] * scales[row]) + bias[word]
-                _insert(value, word, logits[row], words[row])
+
+
+@compiled(fastmath=True)
+def multiply_chosen(vectors, weight, bias, words, logits):
+    """Fill in the exact logits of a few words for each hypothesis: (N, E), (V, E), (V,), (N, C) -> (N, C)."""
+    for row in range(len(words)):
+        for place in range(words.shape[1]):
+            word, total = words[row, place], np.float32(0)
+            for j in range(vectors.shape[1]):
+                total += vectors[row, j] * weight[word, j]
+            logits[row, place] = total + bias[word]

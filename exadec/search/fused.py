@@ -39,7 +39,7 @@ class FusedChoices:
         """The same for all hypotheses of some of the instances, without a copy."""
         each = self.parts.attentional.shape[1]
         rows = slice(*(None if end is None else each * end for end in (instances.start, instances.stop)))
-        parts, memory = self.parts.take(instances), self.memory.map(lambda part: part[instances])
+        parts, memory = self.parts.map(lambda part: part[instances]), self.memory.map(lambda part: part[instances])
         return FusedChoices(self.logits[rows], parts, memory, self.largest[rows], self.totals[rows])
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,8 +3,11 @@
 In: a model and batches. Out: the best hypotheses of each instance, in corpus ids.
 """
 
+import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
@@ -20,7 +23,7 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
 from exadec.search.consensus import rank_by_agreement
-from exadec.search.cpu import quick_step
+from exadec.search.cpu import quick_step, read_rounded
 from exadec.search.facts import rules_for
 from exadec.search.following import Differences, differences_from, search_until_followed
 from exadec.search.gpu import work_on_gpu
@@ -39,6 +42,10 @@ from exadec.search.sampling import Draw, sample
 NEVER_WRITTEN = (PAD, UNK, BOS, NONE)
 _WIDER = 4
 """How much wider the beam is where strict search found no text"""
+_SMALLEST_PART, _LARGEST_PART = 16, 64
+"""Texts that a thread of a CPU searches together"""
+_MOST_PARTS = 8
+"""Parts of a batch that are searched side by side: each needs memory"""
 LARGE = 8192
 """From this many words on, a search on a CPU compiles its loops: that takes a second, and saves most for many words"""
 
@@ -82,7 +89,7 @@ def search_batch(
             if rules is not None:
                 rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
             told = None if tell is None else _tell_restored(tell, numbering)
-            found, lam = _search(model, batch, config, n_best, rules, told, seeds, coefficients, form)
+            found, lam = _search_in_parts(model, batch, config, n_best, rules, told, seeds, coefficients, form)
     if not batch.unknown.shape[1]:
         return Searched(found, lam)
     restored = [
@@ -172,6 +179,43 @@ def _replay(
     return Searched(*recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best))
 
 
+def _search_in_parts(
+    model: Seq2seq,
+    batch: Batch,
+    config: SearchConfig,
+    n_best: int,
+    rules: Sequence[Rule] | None,
+    tell: Tell | None,
+    seeds: Sequence[int] | None,
+    coefficients: torch.Tensor | None,
+    form: torch.Tensor | None,
+) -> Searched:
+    """`_search`, on a CPU in parts: small products gain little from more threads, and large ones leave the cache."""
+    threads = torch.get_num_threads()
+    at_once = max(1, min(_parts_at_once(model), batch.size // _SMALLEST_PART))
+    count = max(at_once, math.ceil(batch.size / min(config.batch_size, _LARGEST_PART)))
+    if count == 1 or tell is not None or not _is_on_cpu(model):
+        return _search(model, batch, config, n_best, rules, tell, seeds, coefficients, form)
+
+    def search(part: slice) -> Searched:
+        torch.set_num_threads(threads // at_once)  # for this thread and new ones
+        own = batch.take(range(batch.size)[part])
+        obeyed = None if rules is None else rules[part]
+        drawn = None if seeds is None else seeds[part]
+        given = None if coefficients is None else coefficients[part]
+        with torch.no_grad():
+            return _search(model, own, config, n_best, obeyed, None, drawn, given, form)
+
+    borders = [batch.size * number // count for number in range(count + 1)]
+    try:
+        with ThreadPoolExecutor(at_once) as pool:
+            found = list(pool.map(search, map(slice, borders, borders[1:])))
+    finally:
+        torch.set_num_threads(threads)
+    lam = [one.coefficients for one in found if one.coefficients is not None]
+    return Searched([*chain.from_iterable(one.hypotheses for one in found)], torch.cat(lam) if lam else None)
+
+
 def _search(
     model: Seq2seq,
     batch: Batch,
@@ -186,16 +230,19 @@ def _search(
     """On any device, step by step."""
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
-    step: Step[Any] = model.choose
+    quick = _can_be_quick(model) and not drawing
+    # With guidance or rules, a search also needs log p of unlikely words.
+    rounded = quick and config.precision == "rounded" and not guided and rules is None
+    step: Step[Any] = quick_step(model, rounded) if quick else model.choose
     if drawing:
         step = _whole_distributions(model)
-    elif _can_be_quick(model):
-        # With guidance or rules, a search also needs log p of unlikely words.
-        step = quick_step(model, rounded=config.precision == "rounded" and not guided and rules is None)
     given = None if coefficients is None else coefficients.to(device)
-    state: Any = model.encode(
-        (with_and_without(batch) if guided else batch).to(device), _for_both(given) if guided else given
-    )
+    state: Any
+    if rounded:
+        state = read_rounded(model, batch.to(device), given)
+    else:
+        read = with_and_without(batch) if guided else batch
+        state = model.encode(read.to(device), _for_both(given) if guided else given)
     lam = None if state.coefficients is None else state.coefficients[: batch.size]
     if guided:
         assert form is not None
@@ -218,10 +265,22 @@ def _search(
     return Searched(found, lam)
 
 
+def texts_at_once(model: Seq2seq, config: SearchConfig) -> int:
+    """How many texts a search is best given: one batch, or on a CPU one for each of its threads."""
+    return config.batch_size * _parts_at_once(model)
+
+
+def _parts_at_once(model: Seq2seq) -> int:
+    return min(torch.get_num_threads(), _MOST_PARTS) if _is_on_cpu(model) else 1
+
+
+def _is_on_cpu(model: Seq2seq) -> bool:
+    return next(model.parameters()).device.type == "cpu"
+
+
 def _can_be_quick(model: Seq2seq) -> bool:
-    weight = next(model.parameters())
     is_large = len(model.embedding.weight) >= LARGE
-    return is_large and weight.device.type == "cpu" and weight.dtype == torch.float32
+    return is_large and _is_on_cpu(model) and next(model.parameters()).dtype == torch.float32
 
 
 def _for_both(coefficients: torch.Tensor | None) -> torch.Tensor | None:
@@ -284,7 +343,7 @@ def generate_split(
     records = corpus.records(loader.split) if config.facts == "strict" else ()
     kept = {index: record for index, record in enumerate(records) if index in wanted}
     form = find_form(corpus.vocabulary, corpus.segmenter, next(model.parameters()).device)
-    for indices, batch in loader.search_batches(config.batch_size, chosen):
+    for indices, batch in loader.search_batches(texts_at_once(model, config), chosen):
         rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
         if config.manner == "followed":
             differences = [differences_from(_shown(corpus, loader, int(index)), corpus.text) for index in indices]

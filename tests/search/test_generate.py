@@ -1,12 +1,26 @@
-"""Search over a batch: copied words get their ids back."""
+"""Search over a batch: copied words get their ids back, and parts of it are searched as the whole."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 import torch
 
-from exadec.config import SearchConfig
+from exadec.config import VARIANTS, SearchConfig
+from exadec.corpus.vocabulary import SPECIALS
 from exadec.loading.batch import Instance, collate
-from exadec.search.generate import search_batch
-from support.small_models import VOCABULARY, build_small_model, random_instances
+from exadec.search.generate import Searched, search_batch
+from exadec.search.rules import Rule
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model, random_instances
+
+
+@dataclass(frozen=True)
+class _Without(Rule):
+    word: int
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return word != self.word
 
 
 def test_copied_unknown_words_get_their_corpus_ids_back() -> None:
@@ -27,3 +41,35 @@ def test_copied_unknown_words_get_their_corpus_ids_back() -> None:
     for instance, (best,) in zip(instances, found, strict=True):
         assert best.ids
         assert set(best.ids) <= set(instance.source.tolist())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_of_a_batch_are_searched_as_the_whole(threads: int, temperature: float) -> None:
+    """With a rule, a seed and λ of its own for each instance."""
+    model = build_small_model(**VARIANTS["adadec+attexp"], **ALL_OPTIONS)
+    size, words = 50, range(len(SPECIALS), VOCABULARY)
+    whole = SearchConfig(beam_size=3, max_length=8, temperature=temperature, batch_size=size)
+    batch, rules = batch_for(model.config, size), [_Without(words[number % len(words)]) for number in range(size)]
+    lam = model.encode(batch).coefficients
+    assert lam is not None
+    given = torch.where(torch.arange(size)[:, None, None] % 2 == 0, lam.flip(0), torch.nan)
+
+    def search(config: SearchConfig, threads: int) -> Searched:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            found = search_batch(model, batch, config, 2, rules, seeds=range(size), coefficients=given)
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
+        return found
+
+    expected, found = search(whole, 1), search(replace(whole, batch_size=20), threads)
+    assert [[one.ids for one in some] for some in found.hypotheses] == [
+        [one.ids for one in some] for some in expected.hypotheses
+    ]
+    for mine, theirs in zip(found.hypotheses, expected.hypotheses, strict=True):
+        np.testing.assert_allclose([one.score for one in mine], [one.score for one in theirs])
+    torch.testing.assert_close(found.coefficients, expected.coefficients)
+    assert all(word.word not in one.ids for word, some in zip(rules, found.hypotheses, strict=True) for one in some)
