@@ -89,7 +89,8 @@ def search_batch(
             if rules is not None:
                 rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
             told = None if tell is None else _tell_restored(tell, numbering)
-            found, lam = _search_in_parts(model, batch, config, n_best, rules, told, seeds, coefficients, form)
+            task = _Task(batch, rules, seeds, coefficients)
+            found, lam = _search_in_parts(model, task, config, n_best, told, form)
     if not batch.unknown.shape[1]:
         return Searched(found, lam)
     restored = [
@@ -179,34 +180,39 @@ def _replay(
     return Searched(*recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best))
 
 
+class _Task(NamedTuple):
+    """Instances, and what holds for each of them; see `search_batch`."""
+
+    batch: Batch
+    rules: Sequence[Rule] | None
+    seeds: Sequence[int] | None
+    coefficients: torch.Tensor | None
+
+    def take(self, part: slice) -> "_Task":
+        return _Task(
+            self.batch.take(range(self.batch.size)[part]),
+            None if self.rules is None else self.rules[part],
+            None if self.seeds is None else self.seeds[part],
+            None if self.coefficients is None else self.coefficients[part],
+        )
+
+
 def _search_in_parts(
-    model: Seq2seq,
-    batch: Batch,
-    config: SearchConfig,
-    n_best: int,
-    rules: Sequence[Rule] | None,
-    tell: Tell | None,
-    seeds: Sequence[int] | None,
-    coefficients: torch.Tensor | None,
-    form: torch.Tensor | None,
+    model: Seq2seq, task: _Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """`_search`, on a CPU in parts: small products gain little from more threads, and large ones leave the cache."""
-    threads = torch.get_num_threads()
-    at_once = max(1, min(_parts_at_once(model), batch.size // _SMALLEST_PART))
-    count = max(at_once, math.ceil(batch.size / min(config.batch_size, _LARGEST_PART)))
+    threads, size = torch.get_num_threads(), task.batch.size
+    at_once = max(1, min(_parts_at_once(model), size // _SMALLEST_PART))
+    count = max(at_once, math.ceil(size / min(config.batch_size, _LARGEST_PART)))
     if count == 1 or tell is not None or not _is_on_cpu(model):
-        return _search(model, batch, config, n_best, rules, tell, seeds, coefficients, form)
+        return _search(model, task, config, n_best, tell, form)
 
     def search(part: slice) -> Searched:
         torch.set_num_threads(threads // at_once)  # for this thread and new ones
-        own = batch.take(range(batch.size)[part])
-        obeyed = None if rules is None else rules[part]
-        drawn = None if seeds is None else seeds[part]
-        given = None if coefficients is None else coefficients[part]
         with torch.no_grad():
-            return _search(model, own, config, n_best, obeyed, None, drawn, given, form)
+            return _search(model, task.take(part), config, n_best, None, form)
 
-    borders = [batch.size * number // count for number in range(count + 1)]
+    borders = [size * number // count for number in range(count + 1)]
     try:
         with ThreadPoolExecutor(at_once) as pool:
             found = list(pool.map(search, map(slice, borders, borders[1:])))
@@ -217,17 +223,10 @@ def _search_in_parts(
 
 
 def _search(
-    model: Seq2seq,
-    batch: Batch,
-    config: SearchConfig,
-    n_best: int,
-    rules: Sequence[Rule] | None,
-    tell: Tell | None,
-    seeds: Sequence[int] | None,
-    coefficients: torch.Tensor | None,
-    form: torch.Tensor | None,
+    model: Seq2seq, task: _Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """On any device, step by step."""
+    batch, rules, seeds, coefficients = task
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
     quick = _can_be_quick(model) and not drawing
