@@ -29,8 +29,9 @@ from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
 from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
 from exadec.search.beam import Hypothesis
-from exadec.search.following import differences_from
-from exadec.search.generate import search_batch, search_consensus, search_followed, texts_at_once
+from exadec.search.choosing import search_texts
+from exadec.search.following import Judge
+from exadec.search.generate import Task, texts_at_once
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
 from exadec.settings import load_config
@@ -320,14 +321,9 @@ class Writer:
         mixed = mix_coefficients(self.model, [one.shown.mixture for one in inputs])
         form = find_form(self.run.vocabulary, self.run.segmenter, next(self.model.parameters()).device)
         obeyed = None if free else rules
-        if search.manner == "followed":
-            differences = [differences_from(one.shown.texts, to_text) for one in inputs]
-            written = search_followed(self.model, batch, search, differences, n_best, obeyed, mixed, form)
-        elif search.seeks_agreement:
-            written = search_consensus(self.model, batch, search, n_best, obeyed, mixed, form)
-        else:
-            written = search_batch(self.model, batch, search, n_best, obeyed, told, seeds, mixed, form)
-        found, coefficients = written
+        judges = [Judge.of(one.shown.texts, to_text) for one in inputs] if search.manner == "followed" else None
+        task = Task(batch, obeyed, seeds, mixed, judges)
+        found, coefficients = search_texts(self.model, task, search, n_best, told, form)
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [
             or_error(self._generation, one, hypotheses, table, None if lam is None else lam[i], search.facts != "off")

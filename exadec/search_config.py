@@ -35,10 +35,11 @@ class SearchConfig:
     choice: Literal["likeliest", "consensus"] = "likeliest"
     """Which text is taken. `consensus`: the one that most others agree with, out of what searches find with all
     exemplars, with each alone, and with none. It takes k + 2 times as long, and needs a model that reads k > 1. Texts
-    that follow a manner, or are drawn, are chosen by that instead."""
+    that are drawn are not chosen."""
     manner: Literal["free", "followed"] = "free"
     """`followed`: search again with more guidance, until a text has the case, the punctuation and the length of its
-    exemplars. Needs a model that can be guided."""
+    exemplars. With `consensus`, exemplars vote on these as well, and texts are searched for once more if most exemplars
+    are against their form. Needs a model that can be guided."""
     temperature: float = 0.0
     """0 searches for the best text. Above 0, words are drawn at random, in proportion to p^(1/temperature)."""
     top_p: float = 1.0
@@ -58,7 +59,7 @@ class SearchConfig:
     @property
     def seeks_agreement(self) -> bool:
         """Whether texts are chosen by consensus."""
-        return self.choice == "consensus" and self.manner == "free" and self.temperature == 0
+        return self.choice == "consensus" and self.temperature == 0
 
     def __post_init__(self) -> None:
         require_between(self, "search", ("beam_size", "batch_size"), 1, 10_000)

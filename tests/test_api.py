@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,8 +27,9 @@ from exadec.generation import Generation
 from exadec.inputs import Inputs
 from exadec.loading.batch import Instance, collate
 from exadec.request import Request
-from exadec.search import generate
-from exadec.search.consensus import rank_by_agreement
+from exadec.search import choosing, generate
+from exadec.search.beam import Hypothesis
+from exadec.search.consensus import Distance, rank_by_agreement
 from exadec.search.following import STRONGER, Manner
 from exadec.styles import Mixture
 from exadec.training.checkpoint import open_corpus, open_run
@@ -449,23 +450,33 @@ def test_writer_beyond_the_paper_takes_what_is_given(beyond: Writer) -> None:
     assert unheard.attention.shape == (len(unheard.pieces), len(unheard.memory))
 
 
-def test_exemplars_agree_on_new_text_as_on_a_split(beyond: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = beyond.run, ["search.choice=consensus"]
+@pytest.mark.parametrize("manner", ["free", "followed"])
+def test_exemplars_agree_on_new_text_as_on_a_split(
+    beyond: Writer, manner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, settings = beyond.run, ["search.choice=consensus", f"search.manner={manner}"]
     if not run.config.model.reads_exemplars:
         with pytest.raises(ConfigError, match="reads no exemplar"):
-            load(run.folder, asked)
+            load(run.folder, settings)
         return
-    asked_for_agreement = Mock(side_effect=rank_by_agreement)
-    monkeypatch.setattr(generate, "rank_by_agreement", asked_for_agreement)
-    agreeing, corpus = load(run.folder, asked), open_corpus(run)
+    asked: list[tuple[int, bool]] = []  # how many searches, and whether exemplars vote on the form
+
+    def rank(searches: Sequence[Sequence[Hypothesis]], alpha: float, distance: Distance | None) -> list[Hypothesis]:
+        asked.append((len(searches), distance is not None))
+        return rank_by_agreement(searches, alpha, distance)
+
+    monkeypatch.setattr(choosing, "rank_by_agreement", rank)
+    agreeing, corpus = load(run.folder, settings), open_corpus(run)
     exemplars = open_trained_exemplars(corpus, run.config.exemplars, run.facts["exemplars"])
     outputs = decode_split(agreeing.model, corpus, exemplars, "test", agreeing.run.config.search, np.arange(12))
     found = agreeing.write_all([output.source for output in outputs])
     assert [(one.text, round(one.score, 3)) for one in found] == [(one.text, round(one.score, 3)) for one in outputs]
-    assert asked_for_agreement.call_count == 2 * 12
-    assert all(len(call.args[0]) == 1 + 3 + 1 for call in asked_for_agreement.call_args_list)  # all, each, none
-    given = "House1 N3 K5", "Up n9 k2"  # one exemplar agrees with itself
-    assert agreeing.write(*given).text == beyond.write(*given).text
+    first, again = 1 + 3 + 1, 1 + 3 + 1 + 1 + 3  # all, each, none; then all and each with guidance
+    assert asked.count((first, manner == "followed")) == 2 * 12
+    assert set(asked) <= {(first, manner == "followed"), (again, True)}
+    if manner == "free":
+        given = "House1 N3 K5", "Up n9 k2"  # one exemplar agrees with itself
+        assert agreeing.write(*given).text == beyond.write(*given).text
 
 
 def test_saved_model_knows_the_other_case(beyond: Writer) -> None:

@@ -69,6 +69,7 @@ TESTED_IN = {
     "search/cpu_kernels": "search/test_cpu.py",
     "search/gpu": "test_cuda.py",
     "search/gpu_kernels": "search/test_fused.py",
+    "search/split": "training/test_evaluation.py",
     "search_config": "test_config.py",
     "server/desk": "server/test_app.py",
     "server/door": "server/test_running.py",

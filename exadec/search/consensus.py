@@ -1,25 +1,33 @@
 """Choosing the text that the others agree with.
 
 In: what several searches found for one instance, each with other exemplars. Out: all these texts, the one that shares
-most words with the others first.
+most words with the others first. If their form counts, too, so does what it shares with the exemplars.
 
 The likeliest text may owe its wording to one odd exemplar. What many searches agree on is the safer choice, as in
 minimum Bayes risk decoding (Kumar and Byrne, 2004).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from exadec.search.beam import Hypothesis, length_penalty
 
+FORM = 0.25
+"""What one trait that no exemplar has costs a text, where full agreement of its words with all others is worth 1"""
 
-def rank_by_agreement(searches: Sequence[Sequence[Hypothesis]], alpha: float) -> list[Hypothesis]:
+Distance = Callable[[list[int]], float]
+"""How many traits of a text, as corpus ids, its exemplars do not have."""
+
+
+def rank_by_agreement(
+    searches: Sequence[Sequence[Hypothesis]], alpha: float, distance: Distance | None = None
+) -> list[Hypothesis]:
     """Each text once, with the score of the first search that found it.
 
     Each search has one vote, and shares it out among its texts in proportion to p. `alpha` is that of the length
-    penalty in their scores.
+    penalty in their scores. With `distance`, the exemplars have a say in the form of the text.
     """
     votes: dict[tuple[int, ...], float] = {}
     found: dict[tuple[int, ...], Hypothesis] = {}
@@ -30,7 +38,10 @@ def rank_by_agreement(searches: Sequence[Sequence[Hypothesis]], alpha: float) ->
             found.setdefault(text, one)
     if not found:
         return []
-    agreement = _overlap(list(votes)) @ np.array(list(votes.values()))
+    shares = np.array(list(votes.values())) / sum(votes.values())
+    agreement = _overlap(list(votes)) @ shares
+    if distance is not None:
+        agreement -= FORM * np.array([distance(list(text)) for text in votes])
     return [list(found.values())[number] for number in np.argsort(-agreement, kind="stable")]
 
 

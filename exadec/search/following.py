@@ -6,6 +6,7 @@ exemplars, or the one that comes nearest to them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from exadec.search.beam import Hypothesis
 from exadec.textmetrics.traits import YES_OR_NO, find_traits
@@ -21,33 +22,48 @@ Differences = Callable[[list[int]], int]
 
 @dataclass(frozen=True)
 class Manner:
-    """The traits that a text should have, and those that it should not have."""
+    """The manner of some exemplars."""
 
     traits: dict[str, bool]
+    """What most of them have; if they are divided, what the first one has."""
+    shares: dict[str, float]
+    """The share of them that has each trait."""
 
     @classmethod
     def of(cls, exemplars: Sequence[str]) -> "Manner":
-        """What most of some exemplars have; if they are divided, what the first one has."""
         found = [find_traits(text) for text in exemplars]
-
-        def has(name: str) -> bool:
-            votes = sum(1 if getattr(one, name) else -1 for one in found)
-            return votes > 0 or (votes == 0 and getattr(found[0], name))
-
-        return cls({name: has(name) for name in YES_OR_NO})
+        shares = {name: sum(getattr(one, name) for one in found) / len(found) for name in YES_OR_NO}
+        traits = {name: share > 0.5 or (share == 0.5 and getattr(found[0], name)) for name, share in shares.items()}
+        return cls(traits, shares)
 
     def differences(self, text: str) -> int:
         """How many traits a text lacks, or has in excess."""
         traits = find_traits(text)
         return sum(getattr(traits, name) != wanted for name, wanted in self.traits.items())
 
+    def distance(self, text: str) -> float:
+        """From how many of its traits exemplars differ: a trait that half of them have counts half, either way."""
+        traits = find_traits(text)
+        return sum(abs(getattr(traits, name) - share) for name, share in self.shares.items())
 
-def differences_from(exemplars: Sequence[str], to_text: Callable[[list[int]], str]) -> Differences | None:
-    """How a text is compared with the exemplars that it is written with; None if there are none."""
-    if not exemplars:
-        return None
-    manner = Manner.of(list(dict.fromkeys(exemplars)))  # one that is shown twice has one vote
-    return lambda ids: manner.differences(to_text(ids))
+
+class Judge(NamedTuple):
+    """Compares texts, as corpus ids, with the exemplars that they are written with."""
+
+    manner: Manner
+    to_text: Callable[[list[int]], str]
+
+    @classmethod
+    def of(cls, exemplars: Sequence[str], to_text: Callable[[list[int]], str]) -> "Judge | None":
+        """None if there are no exemplars."""
+        unique = list(dict.fromkeys(exemplars))  # one that is shown twice has one vote
+        return cls(Manner.of(unique), to_text) if unique else None
+
+    def differences(self, ids: list[int]) -> int:
+        return self.manner.differences(self.to_text(ids))
+
+    def distance(self, ids: list[int]) -> float:
+        return self.manner.distance(self.to_text(ids))
 
 
 def search_until_followed(

@@ -1,6 +1,6 @@
-"""Generating text for batches of instances.
+"""Searching a batch for the likeliest texts, on any device.
 
-In: a model and batches. Out: the best hypotheses of each instance, in corpus ids.
+In: a model and a batch. Out: the best hypotheses of each instance, in corpus ids.
 """
 
 import math
@@ -11,30 +11,23 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
 
 from exadec.config import SearchConfig
-from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.vocabulary import BOS, EOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch
-from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
-from exadec.search.consensus import rank_by_agreement
 from exadec.search.cpu import quick_step, read_rounded
-from exadec.search.facts import rules_for
-from exadec.search.following import Differences, differences_from, search_until_followed
+from exadec.search.following import Judge
 from exadec.search.gpu import work_on_gpu
 from exadec.search.guidance import (
     Emphasis,
     GuidedState,
-    find_form,
     guide,
     guide_distributions,
     with_and_without,
-    without_exemplars,
 )
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
@@ -48,6 +41,25 @@ _MOST_PARTS = 8
 """Parts of a batch that are searched side by side: each needs memory"""
 LARGE = 8192
 """From this many words on, a search on a CPU compiles its loops: that takes a second, and saves most for many words"""
+
+
+class Task(NamedTuple):
+    """Instances, and what holds for each of them; see `search_batch`."""
+
+    batch: Batch
+    rules: Sequence[Rule] | None = None
+    seeds: Sequence[int] | None = None
+    coefficients: torch.Tensor | None = None
+    judges: Sequence[Judge | None] | None = None
+    """Compare texts with their exemplars, if a choice of texts asks for that; None for an instance without any."""
+
+    def take(self, instances: Sequence[int]) -> "Task":
+        def each(part: Sequence[Any] | None) -> Any:
+            return None if part is None else [part[number] for number in instances]
+
+        lam = self.coefficients
+        some = None if lam is None else lam[list(instances)]
+        return Task(self.batch.take(instances), each(self.rules), each(self.seeds), some, each(self.judges))
 
 
 class Searched(NamedTuple):
@@ -89,7 +101,7 @@ def search_batch(
             if rules is not None:
                 rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
             told = None if tell is None else _tell_restored(tell, numbering)
-            task = _Task(batch, rules, seeds, coefficients)
+            task = Task(batch, rules, seeds, coefficients)
             found, lam = _search_in_parts(model, task, config, n_best, told, form)
     if not batch.unknown.shape[1]:
         return Searched(found, lam)
@@ -98,64 +110,6 @@ def search_batch(
         for hypotheses, one in zip(found, numbering, strict=True)
     ]
     return Searched(restored, lam)
-
-
-def search_followed(
-    model: Seq2seq,
-    batch: Batch,
-    config: SearchConfig,
-    differences: Sequence[Differences | None],
-    n_best: int = 1,
-    rules: Sequence[Rule] | None = None,
-    coefficients: torch.Tensor | None = None,
-    form: torch.Tensor | None = None,
-) -> Searched:
-    """`search_batch` with more and more guidance, until the texts have the manner of their exemplars.
-
-    All finished hypotheses of a search are looked at. λ is that of the first search: it is the same for all.
-    """
-    lam: list[torch.Tensor | None] = []
-
-    def search(numbers: Sequence[int], guidance: float) -> list[list[Hypothesis]]:
-        part = batch if len(numbers) == batch.size else batch.take(numbers)
-        obeyed = None if rules is None else [rules[number] for number in numbers]
-        given = None if coefficients is None else coefficients[list(numbers)]
-        stronger = replace(config, guidance=guidance)
-        found, found_lam = search_batch(model, part, stronger, config.beam_size, obeyed, coefficients=given, form=form)
-        lam.append(found_lam)
-        return found
-
-    found = search_until_followed(search, differences, config.guidance)
-    return Searched([hypotheses[:n_best] for hypotheses in found], lam[0])
-
-
-def search_consensus(
-    model: Seq2seq,
-    batch: Batch,
-    config: SearchConfig,
-    n_best: int = 1,
-    rules: Sequence[Rule] | None = None,
-    coefficients: torch.Tensor | None = None,
-    form: torch.Tensor | None = None,
-) -> Searched:
-    """`search_batch` with all exemplars, with each alone, and with none: first the text that the others agree with.
-
-    An instance with one exemplar, or with λ that is given, has nothing to agree on: it gets the likeliest text.
-    """
-    found, lam = search_batch(model, batch, config, config.beam_size, rules, coefficients=coefficients, form=form)
-    divided = batch.find_divided()
-    if coefficients is not None:
-        divided = [number for number in divided if coefficients[number].isnan().any()]
-    if divided:
-        part = batch if len(divided) == batch.size else batch.take(divided)
-        obeyed = None if rules is None else [rules[number] for number in divided]
-        others = [part.show_alone(number) for number in range(model.config.exemplars_read)]
-        if model.config.guidable:
-            others.append(without_exemplars(part))
-        more = [search_batch(model, one, config, config.beam_size, obeyed, form=form).hypotheses for one in others]
-        for number, *each in zip(divided, *more, strict=True):
-            found[number] = rank_by_agreement([found[number], *each], config.length_penalty)
-    return Searched([hypotheses[:n_best] for hypotheses in found], lam)
 
 
 def _replay(
@@ -180,25 +134,8 @@ def _replay(
     return Searched(*recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best))
 
 
-class _Task(NamedTuple):
-    """Instances, and what holds for each of them; see `search_batch`."""
-
-    batch: Batch
-    rules: Sequence[Rule] | None
-    seeds: Sequence[int] | None
-    coefficients: torch.Tensor | None
-
-    def take(self, part: slice) -> "_Task":
-        return _Task(
-            self.batch.take(range(self.batch.size)[part]),
-            None if self.rules is None else self.rules[part],
-            None if self.seeds is None else self.seeds[part],
-            None if self.coefficients is None else self.coefficients[part],
-        )
-
-
 def _search_in_parts(
-    model: Seq2seq, task: _Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
+    model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """`_search`, on a CPU in parts: small products gain little from more threads, and large ones leave the cache."""
     threads, size = torch.get_num_threads(), task.batch.size
@@ -207,7 +144,7 @@ def _search_in_parts(
     if count == 1 or tell is not None or not _is_on_cpu(model):
         return _search(model, task, config, n_best, tell, form)
 
-    def search(part: slice) -> Searched:
+    def search(part: range) -> Searched:
         torch.set_num_threads(threads // at_once)  # for this thread and new ones
         with torch.no_grad():
             return _search(model, task.take(part), config, n_best, None, form)
@@ -215,7 +152,7 @@ def _search_in_parts(
     borders = [size * number // count for number in range(count + 1)]
     try:
         with ThreadPoolExecutor(at_once) as pool:
-            found = list(pool.map(search, map(slice, borders, borders[1:])))
+            found = list(pool.map(search, map(range, borders, borders[1:])))
     finally:
         torch.set_num_threads(threads)
     lam = [one.coefficients for one in found if one.coefficients is not None]
@@ -223,10 +160,10 @@ def _search_in_parts(
 
 
 def _search(
-    model: Seq2seq, task: _Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
+    model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """On any device, step by step."""
-    batch, rules, seeds, coefficients = task
+    batch, rules, seeds, coefficients, _ = task
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
     quick = _can_be_quick(model) and not drawing
@@ -322,46 +259,6 @@ def _cut(ids: Sequence[int], rule: Rule) -> list[int]:
     while kept and not rule.allows(kept, EOS):
         kept.pop()
     return kept
-
-
-def generate_split(
-    model: Seq2seq,
-    corpus: Corpus,
-    loader: Loader,
-    config: SearchConfig,
-    chosen: np.ndarray | None = None,
-    report: Report = silent,
-    n_best: int = 1,
-) -> list[list[tuple[str, float]]]:
-    """(text, score) of the best hypotheses for all or the chosen instances of a split, in the split's order."""
-    results: dict[int, list[tuple[str, float]]] = {}
-    total = len(loader) if chosen is None else len(chosen)
-    was_training = model.training
-    model.eval()
-    wanted = frozenset(range(len(loader)) if chosen is None else chosen.tolist())
-    records = corpus.records(loader.split) if config.facts == "strict" else ()
-    kept = {index: record for index, record in enumerate(records) if index in wanted}
-    form = find_form(corpus.vocabulary, corpus.segmenter, next(model.parameters()).device)
-    for indices, batch in loader.search_batches(texts_at_once(model, config), chosen):
-        rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
-        if config.manner == "followed":
-            differences = [differences_from(_shown(corpus, loader, int(index)), corpus.text) for index in indices]
-            found = search_followed(model, batch, config, differences, n_best, rules, form=form).hypotheses
-        elif config.seeks_agreement:
-            found = search_consensus(model, batch, config, n_best, rules, form=form).hypotheses
-        else:
-            seeds = [config.seed + int(index) for index in indices]
-            found = search_batch(model, batch, config, n_best, rules, seeds=seeds, form=form).hypotheses
-        for index, hypotheses in zip(indices, found, strict=True):
-            results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses] or [("", 0.0)]
-        report(f"writing for {loader.split}", len(results), total)
-    model.train(was_training)
-    return [results[index] for index in sorted(results)]
-
-
-def _shown(corpus: Corpus, loader: Loader, index: int) -> list[str]:
-    """The exemplars of an instance."""
-    return [corpus.text(loader.exemplar_targets[one]) for one in loader.exemplar_index[index].tolist() if one >= 0]
 
 
 def _whole_distributions(model: Seq2seq) -> Draw[Any]:

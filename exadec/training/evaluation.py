@@ -29,7 +29,7 @@ from exadec.reading.content import matches, parse_json
 from exadec.reading.folder import refuse_links
 from exadec.reading.lines import read_lines
 from exadec.search.facts import licensing_text
-from exadec.search.generate import generate_split
+from exadec.search.split import generate_split
 from exadec.strict_yaml import Overrides, require_choice
 from exadec.textmetrics import Measured, Score, licensed, mean_score, measure_all
 from exadec.textmetrics.licensing import Checker, Stated

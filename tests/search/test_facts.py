@@ -191,7 +191,7 @@ def test_a_writer_is_strict_in_any_batch_and_order(run: Run) -> None:
 def test_a_demand_that_the_source_does_not_license_is_refused_at_once(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exadec.api.search_batch", lambda *_: pytest.fail("it was searched for"))
+    monkeypatch.setattr("exadec.api.search_texts", lambda *_: pytest.fail("it was searched for"))
     source = str(records(1)[0]["source"])
     missing = next(day for day in DAYS if day not in source)
     for request in (
