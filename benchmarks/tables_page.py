@@ -210,7 +210,7 @@ def write_page(tables: Tables) -> str:
         "The preset's likeliest text, and with `search.choice=consensus` the one that searches with each of its four "
         "exemplars, with all and with none [agree on](../beam_search.md#the-text-that-exemplars-agree-on): in words, or, with "
         "`search.manner=followed`, in words and form. ROUGE-L; Seq2seq with the same seeds. On Reuters, the runs of *words and form* "
-        "were trained again, and their weights differ in the fourth digit.",
+        "were trained again, from first weights that differ in the last bits.",
         render(
             ["data", "copies", "agreed on", "Seq2seq", "likeliest", "agreed", "gained", "leak", "seeds"], agree(tables)
         ),

@@ -145,7 +145,7 @@ class FixedLinear(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, gates: int, extension: Extension | None = None):
         super().__init__()
-        weight = torch.stack([nn.init.orthogonal_(torch.empty(outputs, inputs)) for _ in range(gates)])
+        weight = torch.stack([_orthogonal(outputs, inputs) for _ in range(gates)])
         # (G, outputs, inputs, or inputs + 2R with an extension)
         self.weight = nn.Parameter(weight if extension is None else extension.widen(weight))
 
@@ -214,4 +214,18 @@ def _unit_vectors(count: int, size: int) -> torch.Tensor:
     At r = d, U and V are random orthogonal matrices, so the singular values of P start out as |λᵢ|. With ‖λ‖ = √d its
     Frobenius norm is that of an orthogonal matrix. Unit vectors keep that norm for any other r.
     """
-    return functional.normalize(nn.init.orthogonal_(torch.empty(count, size)), dim=1)
+    return functional.normalize(_orthogonal(count, size), dim=1)
+
+
+def _orthogonal(rows: int, columns: int) -> torch.Tensor:
+    """A random matrix with orthogonal rows or columns. LAPACK rounds differently on several threads, so it gets one.
+
+    Otherwise one seed would start from other weights wherever the number of threads is another: on a machine with more
+    cores, or with fewer runs side by side.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return nn.init.orthogonal_(torch.empty(rows, columns))
+    finally:
+        torch.set_num_threads(threads)

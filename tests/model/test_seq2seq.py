@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from exadec.config import VARIANTS
+from exadec.config import VARIANTS, ModelConfig
 from exadec.corpus.vocabulary import BOS, EOS, NONE, PAD, UNK
 from exadec.loading.batch import Batch, Instance, collate
 from exadec.model.backends.reference import Backend
@@ -242,6 +242,22 @@ def test_first_state_is_one_tanh_layer_over_the_last_states() -> None:
     h, c = state.recurrent
     torch.testing.assert_close(h, torch.tanh(model.bridge_h(last)))
     torch.testing.assert_close(c, torch.tanh(model.bridge_c(last)))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_first_weights_do_not_depend_on_the_number_of_threads(variant: str) -> None:
+    """At the sizes of the paper: small matrices are the same anyway."""
+    settings = VARIANTS[variant] | {"hidden": 256, "embedding": 256}
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            torch.manual_seed(1)
+            found.append(Seq2seq(ModelConfig(**settings), 20).state_dict())
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(found[0][name], other[name]) for other in found[1:] for name in found[0])
 
 
 def test_initial_embeddings_and_softmax_bias() -> None:
