@@ -86,8 +86,9 @@ def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, 
     if baseline is None or any(metric not in one.scores for one in (*filled.results, *baseline.results)):
         return None
     ours, theirs = (_sample(one.results, metric) for one in (filled, baseline))
-    same_runs = [result.settings for result in filled.results] == [result.settings for result in baseline.results]
-    return compare_over_seeds(ours, theirs, same_runs)
+    # A run that was trained again for another search may have other weights. Then it has another -log p.
+    runs = ([(result.settings, result.surprise) for result in one.results] for one in (filled, baseline))
+    return compare_over_seeds(ours, theirs, same_runs=next(runs) == next(runs))
 
 
 def find_baseline(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Filled | None:
