@@ -9,11 +9,12 @@ What was not run yet is shown as such.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from exadec.experiment.intervals import Difference
 from exadec.experiment.plan import Plan, load_plan
 from exadec.experiment.results import read_results
 from exadec.experiment.tables import Filled, fill_rows, find_difference
@@ -76,7 +77,7 @@ class Tables:
         return [
             one
             for one in self.rows(against.plan, against.table)
-            if (one.row.corpus, one.row.preset) == (against.corpus, "exadec")
+            if (one.row.corpus, one.row.preset, one.row.search) == (against.corpus, "exadec", "default")
         ]
 
     def minutes(self, plan: str) -> float:
@@ -106,7 +107,7 @@ def compare(tables: Tables) -> Iterable[list[str]]:
             if row.results:
                 cells[0] = f"{development_score(row):.1f}"
             if main is not None:
-                cells[1] = f"{main.value:+.2f} ({main.low:.2f} to {main.high:.2f})"
+                cells[1] = describe(main)
                 cells[1] = f"**{cells[1]}**" if row is chosen else cells[1]
             if row.results and seq2seq.results:
                 cells[2] = f"{fmean(row.surprises('test')) - fmean(seq2seq.surprises('test')):+.2f}"
@@ -130,36 +131,34 @@ def follow(tables: Tables) -> Iterable[list[str]]:
 
 def agree(tables: Tables) -> Iterable[list[str]]:
     """A row for each form of the preset and search in the tables `consensus`: the likeliest text, and the agreed one."""
-    for what, name, seq2seq_table in (
+    for what, name, against_seq2seq in (
         ("news, same outlet", "news", "outlet"),
         ("Reuters headlines", "headlines", "reuters"),
     ):
-        plan, rows = tables.plans[name], tables.rows(name, "consensus")
-        seq2seq = next(one for one in tables.rows(name, seq2seq_table) if one.row.variant == "seq2seq")
+        plan, rows, beside = tables.plans[name], tables.rows(name, "consensus"), tables.rows(name, against_seq2seq)
         likeliest = {one.row.variant: one for one in rows if one.row.search == "default"}
         for agreed in (one for one in rows if one.row.search != "default"):
             usual = likeliest[agreed.row.variant]
-            seeds = [result.settings.get("training.seed", 1) for result in usual.results]
-            plain = [one for one in seq2seq.results if one.settings.get("training.seed", 1) in seeds]
-            cells = [f"{fmean(one.scores['rougeL'].value for one in plain):.2f}" if plain else NOT_YET]
-            for row in (usual, agreed):
-                value = row.mean("rougeL")
-                cells.append(NOT_YET if value is None else f"{value:.2f}")
-            main = find_difference(agreed, rows, plan.tables["consensus"], plan.main)
-            gained = NOT_YET if main is None else f"{main.value:+.2f} ({main.low:.2f} to {main.high:.2f})"
+            decoded = [result.settings for result in agreed.results]
+            usual = replace(usual, results=[one for one in usual.results if not decoded or one.settings in decoded])
+            scores = (row.mean("rougeL") for row in (usual, agreed))
+            cells = [NOT_YET if value is None else f"{value:.2f}" for value in scores]
+            same = next(one for one in beside if one.row == agreed.row)
+            differences = (
+                find_difference(agreed, rows, plan.tables["consensus"], plan.main),
+                find_difference(same, beside, plan.tables[against_seq2seq], plan.main),
+            )
+            gains = (NOT_YET if one is None else describe(one).replace("-", "\u2212") for one in differences)
             leaks = [row.mean("leak") for row in (usual, agreed)]
             leaked = NOT_YET if None in leaks else " → ".join(f"{leak:.1f}" for leak in leaks)
             copies = "yes" if "attexp" in usual.row.variant else "no"
             counted = f"{len(agreed.results)} of {agreed.wanted}"
-            yield [
-                what,
-                copies,
-                WHAT_IS_AGREED[agreed.row.search],
-                *cells,
-                gained.replace("-", "\u2212"),
-                leaked,
-                counted,
-            ]
+            yield [what, copies, WHAT_IS_AGREED[agreed.row.search], *cells, *gains, leaked, counted]
+
+
+def describe(difference: Difference) -> str:
+    one_seed = "" if difference.covers_seeds else " †"
+    return f"{difference.value:+.2f} ({difference.low:.2f} to {difference.high:.2f}){one_seed}"
 
 
 def read_studies() -> Iterable[tuple[str, dict[str, Any]]]:
@@ -209,10 +208,11 @@ def write_page(tables: Tables) -> str:
         "## The text that exemplars agree on",
         "The preset's likeliest text, and with `search.choice=consensus` the one that searches with each of its four "
         "exemplars, with all and with none [agree on](../beam_search.md#the-text-that-exemplars-agree-on): in words, or, with "
-        "`search.manner=followed`, in words and form. ROUGE-L; Seq2seq with the same seeds. On Reuters, the runs of *words and form* "
+        "`search.manner=followed`, in words and form. ROUGE-L. † covers instances only, not seeds. On Reuters, the runs of *words and form* "
         "were trained again, from first weights that differ in the last bits.",
         render(
-            ["data", "copies", "agreed on", "Seq2seq", "likeliest", "agreed", "gained", "leak", "seeds"], agree(tables)
+            ["data", "copies", "agreed on", "likeliest", "agreed", "gained", "against Seq2seq", "leak", "seeds"],
+            agree(tables),
         ),
         "## Swapped exemplars",
         "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "

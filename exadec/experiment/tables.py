@@ -6,7 +6,7 @@ The same results give the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -85,10 +85,18 @@ def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, 
     baseline = find_baseline(filled, others, table)
     if baseline is None or any(metric not in one.scores for one in (*filled.results, *baseline.results)):
         return None
-    ours, theirs = (_sample(one.results, metric) for one in (filled, baseline))
+    ours, theirs = filled.results, baseline.results
+    if replace(filled.row, search=baseline.row.search) == baseline.row:  # two searches: of the runs that have both
+        ours, theirs = _of_same_settings(ours, theirs), _of_same_settings(theirs, ours)
+        if not ours:
+            return None
     # A run that was trained again for another search may have other weights. Then it has another -log p.
-    runs = ([(result.settings, result.surprise) for result in one.results] for one in (filled, baseline))
-    return compare_over_seeds(ours, theirs, same_runs=next(runs) == next(runs))
+    runs = ([(result.settings, result.surprise) for result in some] for some in (ours, theirs))
+    return compare_over_seeds(_sample(ours, metric), _sample(theirs, metric), same_runs=next(runs) == next(runs))
+
+
+def _of_same_settings(results: Sequence[Result], others: Sequence[Result]) -> list[Result]:
+    return [result for result in results if any(result.settings == other.settings for other in others)]
 
 
 def find_baseline(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Filled | None:

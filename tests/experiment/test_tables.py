@@ -123,6 +123,12 @@ def test_two_searches_of_the_same_runs_are_compared_run_by_run(tmp_path: Path) -
         level = 30.0 + 20 * (trial.config.training.seed == 2) + 3 * (trial.search_name == "greedy")
         write_result(Path(plan.results), trial.file_name, made_up_result(trial, [level] * 40))
     assert cells(write_tables(plan, "Title", "command"), "greedy")[3] == "+3.00 (3.00 to 3.00)"
+    # Of a run that lacks one of the two searches nothing is known.
+    later = Path(plan.results) / trial.file_name
+    kept = later.read_bytes()
+    later.unlink()
+    assert cells(write_tables(plan, "Title", "command"), "greedy")[3] == "+3.00 (3.00 to 3.00) †"
+    later.write_bytes(kept)
     # A run that was trained again has other weights: it says less about this difference.
     again = made_up_result(trial, [level] * 40)
     write_result(Path(plan.results), trial.file_name, replace(again, surprise={"valid": 2.001, "test": 2.5}))
