@@ -68,7 +68,7 @@ def _search_consensus(model: Seq2seq, task: Task, config: SearchConfig, form: to
     divided = task.batch.find_divided()
     if task.coefficients is not None:
         divided = [number for number in divided if task.coefficients[number].isnan().any()]
-    others = [number for number in range(task.batch.size) if number not in set(divided)]
+    others = sorted({*range(task.batch.size)} - {*divided})
     found = []
     if divided:
         found.append(_agree(model, task.take(divided) if others else task, config, form))

@@ -42,7 +42,7 @@ class Manner:
         return sum(getattr(traits, name) != wanted for name, wanted in self.traits.items())
 
     def distance(self, text: str) -> float:
-        """From how many of its traits exemplars differ: a trait that half of them have counts half, either way."""
+        """How far a text is from the exemplars: for each trait, the share of them that differ from it."""
         traits = find_traits(text)
         return sum(abs(getattr(traits, name) - share) for name, share in self.shares.items())
 
