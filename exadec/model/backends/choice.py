@@ -104,20 +104,20 @@ def _obstacle_to_triton(device: torch.device) -> str:
 
 def _obstacle_to_hopper(precision: torch.dtype, config: ModelConfig) -> str:
     """Why the Hopper backend cannot train this model; empty if it can."""
-    from exadec.model.backends.hopper.launch import LARGEST, find_compiler
+    from exadec.model.backends.hopper.launch import LARGEST, UNITS, find_compiler
 
     if precision != torch.bfloat16:
         return "its kernels compute in bfloat16, and `training.precision` asks for float32"
     sizes = {"`model.hidden`": config.hidden}
-    if config.reads_exemplars:
-        sizes["`model.exemplar_hidden`"] = config.exemplar_hidden
     if config.adaptive:
         sizes["`model.rank`"] = config.coefficient_rank
     for name, size in sizes.items():
-        if size > LARGEST or size % 4:
-            return f"its kernels need {name} to be a multiple of 4 and at most {LARGEST}, and it is {size}"
-    if config.embedding % 4:
-        return f"its kernels need `model.embedding` to be a multiple of 4, and it is {config.embedding}"
+        if size > LARGEST or size % UNITS:
+            return f"its kernels need {name} to be a multiple of {UNITS} and at most {LARGEST}, and it is {size}"
+    if config.embedding % UNITS:
+        return f"its kernels need `model.embedding` to be a multiple of {UNITS}, and it is {config.embedding}"
+    if config.reads_exemplars and config.exemplar_hidden > LARGEST:
+        return f"its kernels need `model.exemplar_hidden` to be at most {LARGEST}, and it is {config.exemplar_hidden}"
     if find_compiler() is None:
         return "NVRTC, the compiler that comes with CUDA builds of torch, was not found"
     return ""

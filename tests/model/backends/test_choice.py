@@ -49,7 +49,7 @@ def test_hopper_is_chosen_where_it_can_run() -> None:
         ({"precision": torch.float32}, "`training.precision` asks for float32"),
         ({"hidden": 512, "embedding": 512}, "`model.hidden` to be a multiple of 4 and at most 320, and it is 512"),
         ({"hidden": 250}, "`model.hidden` to be a multiple of 4 and at most 320, and it is 250"),
-        ({"exemplar_hidden": 30}, "`model.exemplar_hidden` to be a multiple of 4"),
+        ({"exemplar_hidden": 330}, "`model.exemplar_hidden` to be at most 320, and it is 330"),
         ({"rank": 321}, "`model.rank` to be a multiple of 4 and at most 320, and it is 321"),
         ({"embedding": 30}, "`model.embedding` to be a multiple of 4, and it is 30"),
     ],

@@ -43,7 +43,9 @@ def test_triton_interpreted_equals_the_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{}, {"weights": "residual", "rank": 12}, ALL_OPTIONS], ids=["paper", "residual", "all"]
+    "option",
+    [{}, {"weights": "residual", "rank": 12}, {"exemplar_hidden": 6}, ALL_OPTIONS],
+    ids=["paper", "residual", "odd", "all"],
 )
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_hopper_around_stand_ins_equals_the_reference(
@@ -73,6 +75,7 @@ def test_hopper_around_stand_ins_equals_the_reference(
         {"copy": "separate", "input_feeding": True},
         {"cell": "gru"},
         {"copy": "none"},
+        {"exemplar_hidden": 6},
         *OPTIONS,
         ALL_OPTIONS,
         {**ALL_OPTIONS, "copy": "separate", "input_feeding": True},

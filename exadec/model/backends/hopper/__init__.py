@@ -6,8 +6,10 @@ In: the calls of `Backend`. Out: the same results, with one kernel launch for al
 from collections.abc import Sequence
 
 import torch
+from torch.nn.functional import pad
 
 from exadec.model.adaptive import FactoredLinear, FixedLinear, RecurrentCell
+from exadec.model.backends.hopper.launch import UNITS
 from exadec.model.backends.hopper.lstm import AdaptiveInputs, AdaptiveLstm, PlainLayer
 from exadec.model.backends.reference import Unrolled, plain_weights
 from exadec.model.backends.triton import TritonBackend
@@ -28,8 +30,13 @@ class HopperBackend(TritonBackend):
         mask: torch.Tensor | None,
         residual: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = weights[0][1].shape[1]
+        spare = -hidden % UNITS
+        if spare:
+            assert not residual  # x would need the spare units, too
+            weights = [_widen(own, hidden, spare) for own in weights]
         states, last = PlainLayer.apply(x, mask, residual, lengths.int(), None, None, *weights[0], *weights[1])
-        return states, last
+        return states[..., :hidden], last[..., :hidden]
 
     def unroll(self, cell: RecurrentCell, x: torch.Tensor, lam: torch.Tensor | None) -> Unrolled:
         Q, P = cell.Q, cell.P  # noqa: N806 - the paper's names
@@ -39,6 +46,17 @@ class HopperBackend(TritonBackend):
             given, bias = AdaptiveInputs.apply(x, lam, Q.V, Q.U, cell.B, cell.offset)
             return lambda state: AdaptiveLstm.apply(given, bias, *state, lam, P.V, P.U)
         return super().unroll(cell, x, lam)
+
+
+def _widen(weights: Sequence[torch.Tensor], hidden: int, spare: int) -> list[torch.Tensor]:
+    """An LSTM with more units, whose weights are zero: their states stay zero, so that the others do not change."""
+    of_inputs, of_states, *biases = (part.unflatten(0, (4, hidden)) for part in weights)
+    wider = [
+        pad(of_inputs, (0, 0, 0, spare)),
+        pad(of_states, (0, spare, 0, spare)),
+        *(pad(b, (0, spare)) for b in biases),
+    ]
+    return [part.flatten(0, 1) for part in wider]
 
 
 def _read_plain(cell: RecurrentCell, x: torch.Tensor, state: State) -> torch.Tensor:

@@ -20,6 +20,8 @@ _WIDEST = 40
 """Maximum hidden units per block; with more, its weights would not fit."""
 LARGEST = 8 * _WIDEST
 """Maximum hidden units, and maximum rank: a cluster has at most 8 blocks."""
+UNITS = 4
+"""Units are read and written four at a time, so their number must be a multiple of this."""
 _REGISTERS = 128
 """Maximum registers per thread for weights; if they need more, half of them go to shared memory."""
 
