@@ -335,7 +335,7 @@ def _read_weights(given: str) -> list[float]:
 def _generate_split(
     place: str, split: str, n_best: int, as_json: bool, overrides: list[str], device: str | None, corpus: Path | None
 ) -> None:
-    from exadec.training.evaluation import check_facts, evaluate, outputs_path
+    from exadec.training.evaluation import check_facts, evaluate, find_outputs, outputs_path
 
     if is_address(place):
         raise InputError(f"{place}: a server's splits are not here; give --split the run itself.")
@@ -346,7 +346,10 @@ def _generate_split(
         outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
     for output, facts in zip(outputs, check_facts(run, outputs, split, overrides, corpus), strict=True):
         _show(as_json, n_best, output.uid, output.text, output.alternatives, _details(output, facts))
-    say(f"{outputs_path(run, split)}: {len(outputs):,} texts with sources, exemplars and references.")
+    path = find_outputs(run, split, overrides)
+    say(f"{path}: {len(outputs):,} texts with sources, exemplars and references.")
+    if path != outputs_path(run, split):
+        say("They were written with other settings than the run's own, so reports and model cards do not show them.")
 
 
 def _requests(how: Request, records: bool, most: int) -> "Iterator[list[Request | _Unread]]":

@@ -19,6 +19,7 @@ from exadec.config import Config, SearchConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.readers import KnownStyles
 from exadec.corpus.record import SPLITS, Table
+from exadec.corpus.stage import hash_value
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import ExemplarMap, keeping, open_trained_exemplars
@@ -297,7 +298,7 @@ def evaluate(
     corpus: Path | str | None = None,
     n_best: int = 1,
 ) -> list[Output]:
-    """Decode a split with a run's best weights; the outputs are also written to `SPLIT.outputs.jsonl` in the run.
+    """Decode a split with a run's best weights; the outputs are also written to a file in the run: `find_outputs`.
 
     `overrides` change search settings: `search.key=value`. `device` is cpu, cuda or cuda:N; by default a GPU if there
     is one. `corpus` is the folder of the run's corpus, if it is not where the run says.
@@ -309,7 +310,7 @@ def evaluate(
     with locked_for_writing(run.folder), keeping(records, exemplars):
         model = run.load_model(device=device)
         outputs = decode_split(model, records, exemplars, split, run.config.search, None, report, n_best)
-        write_outputs(outputs_path(run.folder, split), outputs)
+        write_outputs(find_outputs(run.folder, split, overrides), outputs)
     return outputs
 
 
@@ -326,8 +327,19 @@ def check_facts(
 
 
 def outputs_path(folder: Path, split: str) -> Path:
-    """Where `evaluate` writes the outputs of a run on a split."""
+    """Where the outputs of a run on a split are, written with its own search settings."""
     return folder / f"{split}{OUTPUTS}"
+
+
+def find_outputs(folder: Path, split: str, overrides: Overrides = ()) -> Path:
+    """Where `evaluate` writes the outputs of a run on a split.
+
+    Other search settings than the run's have a file of their own, so that their texts do not pass for the run's. The
+    batch size does not change texts.
+    """
+    own, asked = (open_run(folder, changes).config.search for changes in ((), overrides))
+    asked = replace(asked, batch_size=own.batch_size)
+    return outputs_path(folder, split if asked == own else f"{split}.{hash_value(asdict(asked))[:8]}")
 
 
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:

@@ -35,6 +35,7 @@ from exadec.training.evaluation import (
     choose_sample,
     decode_split,
     evaluate,
+    find_outputs,
     mean_surprise,
     outputs_path,
     read_outputs,
@@ -276,6 +277,18 @@ def test_texts_of_earlier_weights_are_deleted(toy: Path) -> None:
     longer = train(config.replace("training", epochs=4), run.folder, resume=True)
     assert longer.best_evaluation().epoch > 1
     assert not outputs_path(run.folder, "test").exists()
+
+
+def test_texts_of_other_settings_do_not_pass_for_the_runs_own(runs: dict[str, Path]) -> None:
+    run = runs["adadec"]
+    own, overrides = evaluate(run), ["search.beam_size=1", "search.max_length=2"]
+    short = evaluate(run, overrides=overrides)
+    assert {len(output.text.split()) for output in short} == {1}
+    assert read_outputs(outputs_path(run, "test")) == own
+    path = find_outputs(run, "test", overrides)
+    assert read_outputs(path) == short
+    assert path == find_outputs(run, "test", [*overrides[::-1], "search.batch_size=7"])
+    assert find_outputs(run, "test", ["search.batch_size=7"]) == outputs_path(run, "test")
 
 
 def test_run_that_is_being_written_is_not_decoded_into(toy: Path) -> None:
