@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -227,7 +227,8 @@ def is_same_run(job: Job, exemplars: str) -> bool:
     if not (job.folder / LAST).is_file():
         return False
     run = open_run(job.folder)
-    return run.config == job.config and bool(run.facts["exemplars"] == exemplars)
+    settings = replace(run.config, folder=job.config.folder)  # a project may have been moved or copied
+    return settings == job.config and bool(run.facts["exemplars"] == exemplars)
 
 
 def _interrupt(process: BaseProcess) -> None:

@@ -140,6 +140,7 @@ def test_finished_means_this_training_to_its_end(folder: Path, jobs: list[Job], 
     job = Job(jobs[0].config, references / jobs[0].name)
     exemplars = open_run(job.folder).facts["exemplars"]
     assert is_finished(job, exemplars)
+    assert is_finished(replace(job, config=replace(job.config, folder="a copy of the project")), exemplars)
     assert not is_finished(job, "other exemplars")
     assert not is_finished(Job(jobs[1].config, job.folder), exemplars)
     assert not is_finished(Job(job.config, folder / "nowhere"), exemplars)
