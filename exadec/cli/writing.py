@@ -276,7 +276,14 @@ def swap(
             "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
         )
     writer = load(run, set_ or [], corpus=corpus)
-    Console().print(render_swap(make_swap(writer, source, [None, *(exemplar or [])])))
+    shown: list[str | None] = [None, *(exemplar or [])]
+    if exemplar and writer.reads_exemplars:
+        try:
+            writer.retrieve([source])
+        except InputError:  # such as a file without exemplars
+            say("No exemplar can be retrieved here, so only those that you give are shown.")
+            del shown[0]
+    Console().print(render_swap(make_swap(writer, source, shown)))
 
 
 def _study(

@@ -33,6 +33,10 @@ def test_without_exemplars_it_says_what_is_missing(run: Path, folder: Path, tmp_
     for option in (["--exemplar", "up n1 k1"], ["--corpus", folder / "work" / "corpus"]):
         done = exadec("generate", tmp_path / "a.exadec", *option, stdin=SOURCE.encode())
         assert (done.returncode, done.stderr) == (0, "")
+    done = exadec("swap", tmp_path / "a.exadec", "--source", SOURCE, "--exemplar", "up n1 k1")
+    assert (done.returncode, done.stdout.count("up n1 k1")) == (0, 1)
+    assert done.stderr == "No exemplar can be retrieved here, so only those that you give are shown.\n"
+    assert_refused(exadec("swap", tmp_path / "a.exadec", "--source", SOURCE), "no exemplar can be retrieved")
 
 
 def test_onnx_files_are_written_and_their_sizes_said(run: Path, tmp_path: Path) -> None:
