@@ -29,6 +29,8 @@ from exadec.errors import InputError, explain_lack_of_memory
 
 _WITHOUT_MODEL = {"prepare", "retrieve", "inspect", "score"}
 """Verbs that need no model."""
+_RESUMABLE = {"demo", "prepare", "retrieve", "train", "experiment"}
+"""Verbs that go on where they stopped."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -97,7 +99,8 @@ def main() -> None:
         if isinstance(end.__context__, BrokenPipeError):  # typer makes it status 1
             sys.exit(0)
         if isinstance(end.__context__ and end.__context__.__cause__, KeyboardInterrupt):  # typer says nothing of it
-            say("Interrupted. What was finished before is kept; run the same command again to go on.")
+            goes_on = " What was finished before is kept; run the same command again to go on."
+            say(f"Interrupted.{goes_on if _RESUMABLE & {*sys.argv[1:2]} else ''}")
         raise
     except InputError as error:
         _fail(_with_options(str(error)))

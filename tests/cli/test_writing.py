@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,18 @@ def test_generate_reads_stdin_and_writes_stdout_alone(run: Path) -> None:
     assert row["exemplar"]
     assert 0 < row["similarity"] <= 1
     assert len(row["alternatives"]) == 1
+
+
+def test_ctrl_c_promises_no_more_than_generate_can_keep(run: Path) -> None:
+    command = [sys.executable, "-m", "exadec", "generate", str(run)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdin.write(f"{SOURCE}\n")
+        process.stdin.flush()
+        written = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "Interrupted.\n"
+    assert (written.strip() != "", process.returncode) == (True, 130)
 
 
 def test_long_sources_are_cut_and_counted(run: Path) -> None:
