@@ -1,6 +1,6 @@
 """Writes docs/results/tables.md: what the tables on real text show.
 
-In: result files of the plans in configs/plans, numbers of swap studies, step times. Out: the page.
+In: result files of the plans in configs/plans, numbers of swap studies, step times. Out: the page and its figure.
 
     python benchmarks/tables_page.py
 
@@ -18,10 +18,12 @@ from exadec.experiment.intervals import Difference
 from exadec.experiment.plan import Plan, load_plan
 from exadec.experiment.results import read_results
 from exadec.experiment.tables import Filled, fill_rows, find_difference
+from exadec.views.plots import DrawnDifference, plot_differences
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 STUDIES = RESULTS / "tables" / "swaps"
+FIGURE = "real_text.svg"
 NOT_YET = "not yet"
 PLANS = ("news", "headlines", "data_to_text", "elife", "ablations")
 FOLLOWED = {
@@ -153,7 +155,25 @@ def agree(tables: Tables) -> Iterable[list[str]]:
             leaked = NOT_YET if None in leaks else " → ".join(f"{leak:.1f}" for leak in leaks)
             copies = "yes" if "attexp" in usual.row.variant else "no"
             counted = f"{len(agreed.results)} of {agreed.wanted}"
-            yield [what, copies, WHAT_IS_AGREED[agreed.row.search], *cells, *gains, leaked, counted]
+            rates = [agreed.mean(metric) for metric in FOLLOWED if metric in plan.scores]
+            followed = NOT_YET if None in rates else " / ".join(f"{rate:.0f}" for rate in rates) or "not counted"
+            yield [what, copies, WHAT_IS_AGREED[agreed.row.search], *cells, *gains, followed, leaked, counted]
+
+
+def draw(tables: Tables) -> str:
+    """The differences from Seq2seq as SVG: both forms of the preset on each data set, and texts that are agreed on."""
+    drawn = []
+    for against in COMPARISONS:
+        plan, filled = tables.plans[against.plan], tables.rows(against.plan, against.table)
+        for one in filled:
+            difference = find_difference(one, filled, plan.tables[against.table], plan.main)
+            if (one.row.corpus, one.row.preset) != (against.corpus, "exadec") or difference is None:
+                continue
+            copies = ", copying" if "attexp" in one.row.variant else ""
+            agreed = f", agreed in {WHAT_IS_AGREED[one.row.search]}" if one.row.search in WHAT_IS_AGREED else ""
+            numbers = difference.value, difference.low, difference.high
+            drawn.append(DrawnDifference(against.what + copies + agreed, one.row.variant, *numbers))
+    return plot_differences(drawn, "ROUGE-L or BLEU")
 
 
 def describe(difference: Difference) -> str:
@@ -200,6 +220,8 @@ def write_page(tables: Tables) -> str:
         "The preset comes in two forms: it may copy words from its exemplars (`--variant adadec+attexp`), or not. In bold: the "
         "form that is better on the development set, of those that have all their seeds.",
         render(COMPARED, compare(tables)),
+        f"![The preset against Seq2seq on each data set: differences with 95% intervals](tables/{FIGURE})",
+        "The same as a picture (BLEU of films and restaurants, ROUGE-L of all others; the baseline is Seq2seq), with [texts that exemplars agree on](#the-text-that-exemplars-agree-on) where they were searched for.",
         "## News, same outlet: manner",
         "How often the output has a trait where its exemplar has it. *guided*: `search.guidance=0.5`. *followed*: "
         "`search.guidance=1` and `search.length_penalty=1.6`. *until*: `search.manner=followed`. *agreed*: the same with "
@@ -208,10 +230,13 @@ def write_page(tables: Tables) -> str:
         "## The text that exemplars agree on",
         "The preset's likeliest text, and with `search.choice=consensus` the one that searches with each of its four "
         "exemplars, with all and with none [agree on](../beam_search.md#the-text-that-exemplars-agree-on): in words, or, with "
-        "`search.manner=followed`, in words and form. ROUGE-L. † covers instances only, not seeds. On Reuters, the runs of *words and form* "
+        "`search.manner=followed`, in words and form. ROUGE-L. *Traits followed*: Title Case, colon, dash or bar, more than 12 words, as in the table above. † covers instances only, not seeds. On Reuters, the runs of *words and form* "
         "were trained again, from first weights that differ in the last bits.",
         render(
-            ["data", "copies", "agreed on", "likeliest", "agreed", "gained", "against Seq2seq", "leak", "seeds"],
+            [
+                *("data", "copies", "agreed on", "likeliest", "agreed", "gained", "against Seq2seq"),
+                *("traits followed, %", "leak", "seeds"),
+            ],
             agree(tables),
         ),
         "## Swapped exemplars",
@@ -252,7 +277,9 @@ def write_page(tables: Tables) -> str:
 
 
 def main() -> None:
-    (RESULTS / "tables.md").write_text(write_page(Tables()), encoding="utf-8")
+    tables = Tables()
+    (RESULTS / "tables.md").write_text(write_page(tables), encoding="utf-8")
+    (RESULTS / "tables" / FIGURE).write_text(draw(tables) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

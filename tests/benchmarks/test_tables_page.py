@@ -14,6 +14,7 @@ import tables_page
 from exadec.experiment.plan import make_trial
 from exadec.experiment.results import write_result
 from exadec.experiment.tables import Filled
+from exadec.views.plots import DrawnDifference
 from exadec.views.swap_tables import study_to_json
 from support.plans import made_up_result
 from support.swaps import make_study
@@ -53,6 +54,17 @@ def test_comparisons_come_from_result_files(results: Path) -> None:
         assert row[4].startswith("+2.00 (")
         assert row[6] == "2 of 3"
     assert rows[2][4] == "not yet"
+
+
+def test_figure_has_a_row_for_each_form_and_search(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[DrawnDifference] = []
+    monkeypatch.setattr(tables_page, "plot_differences", lambda rows, measure: drawn.extend(rows))
+    tables_page.draw(tables_page.Tables())
+    ends = ("", ", agreed in words", ", agreed in words and form")
+    assert [one.label for one in drawn] == [
+        f"news, same outlet{copies}{end}" for copies in ("", ", copying") for end in ends
+    ]
+    assert all(round(one.value, 6) == 2.0 and one.low <= 2.0 <= one.high for one in drawn)
 
 
 def test_development_set_chooses_among_rows_with_all_seeds(committed: tables_page.Tables) -> None:
