@@ -403,7 +403,9 @@ def test_the_command_line_says_what_a_server_cannot_do(server: Server, monkeypat
 
 
 def test_errors_say_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="the token is missing or wrong"):
+    with pytest.raises(
+        InputError, match="is missing or wrong; set the variable EXADEC_TOKEN, or give `token` to `load`"
+    ):
         exadec.load(server.address, token="x").write("a")
     monkeypatch.setenv("EXADEC_TOKEN", "geheim")
     assert exadec.load(f"{server.address}/").write(SOURCES[0]).pieces
@@ -411,11 +413,43 @@ def test_errors_say_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) 
         exadec.load("http://127.0.0.1:9").write("a")
     with pytest.raises(InputError, match="a server has its own settings"):
         exadec.load(server.address, device="cpu")
-    for address in ("http://", "http://a:b", "http://a?b=c"):
-        with pytest.raises(InputError, match="not the address of a server"):
+    for address in ("http://", "http://a:b", "http://a?b=c", "http://[::1", "http://a..b:80", f"http://{'a' * 64}:80"):
+        with pytest.raises(InputError, match="not the address of a server, such as"):
+            exadec.load(address)
+    for address in ("http://a b:80", "http://a:80/\u00e9", "http://a:80/b c"):
+        with pytest.raises(InputError, match="not the address of a server, such as"):
             exadec.load(address)
     assert not is_address(Path("http://a"))
     assert not is_address("work/run")
+
+
+def test_an_address_may_be_in_capitals_and_one_without_its_beginning_is_recognised(server: Server) -> None:
+    capitals = server.address.replace("http", "HTTP")
+    assert exadec.load(capitals, token="geheim").write(SOURCES[0]).text
+    assert_refused(exadec_command("report", capitals), "a server keeps its model to itself")
+    for place in ("localhost:8000", "127.0.0.1:1", "[::1]:80"):
+        with pytest.raises(
+            InputError, match=r"there is nothing of this name; the address of a server begins with http://"
+        ):
+            exadec.load(place)
+
+
+def test_a_token_that_cannot_be_sent_is_refused_before_anybody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for token, fault in (
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("geheim\n", "has a space or a line end around it"),
+        ("a\nb", "has characters other than letters, digits and signs of ASCII"),
+        ("s\u20accret", "has characters other than letters, digits and signs of ASCII"),
+    ):
+        with pytest.raises(InputError, match=f"the token in `token=TEXT` {fault}; choose another one"):
+            exadec.load("http://127.0.0.1:9", token=token)
+        monkeypatch.setenv("EXADEC_TOKEN", token)
+        with pytest.raises(InputError, match=f"the token in the variable EXADEC_TOKEN {fault}"):
+            exadec.load("http://127.0.0.1:9")
+    assert_refused(
+        exadec_command("generate", "http://127.0.0.1:9", stdin=b"a"), "the token in the variable EXADEC_TOKEN"
+    )
 
 
 @contextmanager
@@ -592,7 +626,7 @@ def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.Mo
             assert next(heard) == ("text", {"text": "a"})
             with pytest.raises(kind, match=message):
                 next(heard)
-        with pytest.raises(InputError, match=": x"):
+        with pytest.raises(InputError, match="the token is missing or wrong; set the variable EXADEC_TOKEN"):
             next(service.listen("/v1/write", {}))
     with pytest.raises(InputError, match="no server answers there"):
         next(service.listen("/v1/write", {}))

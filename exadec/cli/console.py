@@ -20,7 +20,7 @@ def refuse_address(given: One) -> One:
     """Say that a command needs the run itself. A path has lost a slash of the address."""
     for place in [given] if isinstance(given, Path) else given:
         scheme, _, rest = str(place).partition(":/")
-        if scheme in ("http", "https"):
+        if scheme.lower() in ("http", "https"):
             raise InputError(
                 f"{scheme}://{rest}: a server keeps its model to itself; give this command the run itself."
             )

@@ -13,7 +13,7 @@ import typer
 
 from exadec.cli.console import CorpusFolder, DeviceName, RunFolder, SearchOverrides, say
 from exadec.errors import InputError
-from exadec.remote.service import TOKEN
+from exadec.remote.service import choose_token
 
 _NEEDED = ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
 
@@ -35,7 +35,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Ask for `Authorization: Bearer TEXT`. The variable EXADEC_TOKEN hides it from ps.",
+            help="Ask for `Authorization: Bearer TEXT`, in ASCII. The variable EXADEC_TOKEN hides it from ps.",
         ),
     ] = None,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait; more are told to come back (429).")] = 256,
@@ -60,6 +60,7 @@ def serve(
     Accepted exemplars (POST /v1/exemplars) can be retrieved at once, and are there again after a restart.
     """
     require_packages()
+    token = choose_token(token)
     # On a CPU, oneDNN keeps code for up to 1,024 shapes of matrices. Each batch has new ones, so memory would grow for
     # a long time. Without the cache it stays flat, at the same speed. Torch, loaded below, reads the variable.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
@@ -68,7 +69,6 @@ def serve(
     from exadec.server.running import serve as serve_run
 
     open_run = partial(open_writer, run, exemplars, set_ or [], device, corpus)
-    token = token or os.environ.get(TOKEN) or None
     limits = Limits(max_bytes, timeout, queue)
     serve_run(open_run, host, port, token, limits, lambda address: say(f"Ready at {address}"))
     say("Stopped; what was begun is finished.")

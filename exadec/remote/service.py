@@ -6,6 +6,7 @@ In: its address, and bodies in JSON. Out: its answers, or the errors that a `Wri
 import http.client
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -32,11 +33,36 @@ _REFUSED = (HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus
 _NO_ANSWER = ()
 """The shape that nothing has."""
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_SCHEME = re.compile("https?://", re.IGNORECASE)
+_SENT_AS_IT_IS = re.compile("[!-~]*")
+"""What the path of an address may have."""
 
 
 def is_address(place: object) -> bool:
     """Whether a place is the address of a server rather than a folder or a file."""
-    return isinstance(place, str) and place.startswith(("http://", "https://"))
+    return isinstance(place, str) and _SCHEME.match(place) is not None
+
+
+def choose_token(given: str | None) -> str | None:
+    """The token that was given, or else that of the environment variable `EXADEC_TOKEN`; None if there is neither.
+
+    One that a header cannot carry as it is would be refused for no visible reason, and an empty one is most likely a
+    variable that was forgotten: a server would be open to all.
+    """
+    token = os.environ.get(TOKEN) if given is None else given
+    if token is None:
+        return None
+    fault = None
+    if not token.strip():
+        fault = "is empty"
+    elif token != token.strip():
+        fault = "has a space or a line end around it"
+    elif not (token.isascii() and token.isprintable()):
+        fault = "has characters other than letters, digits and signs of ASCII"
+    if fault is not None:
+        where = f"the variable {TOKEN}" if given is None else "`token=TEXT`"
+        raise InputError(f"the token in {where} {fault}; choose another one, or give none at all.")
+    return token
 
 
 class MissingError(InputError):
@@ -48,16 +74,19 @@ class Service:
 
     def __init__(self, address: str, token: str | None = None):
         """`token` is by default that of the environment variable `EXADEC_TOKEN`."""
-        parts = urlsplit(address)
-        try:
-            self._place = parts.hostname or "", parts.port
-        except ValueError:
-            raise InputError(f"{address}: this is not the address of a server.") from None
-        if not self._place[0] or parts.query or parts.fragment:
-            raise InputError(f"{address}: this is not the address of a server, such as http://127.0.0.1:8000.")
         self.address = address.rstrip("/")
-        self._secure, self._root = parts.scheme == "https", parts.path.rstrip("/")
-        token = os.environ.get(TOKEN) if token is None else token
+        try:
+            parts = urlsplit(address)
+            self._place = parts.hostname or "", parts.port
+            self._secure, self._root = parts.scheme == "https", parts.path.rstrip("/")
+            self._place[0].encode("idna")  # as the socket will
+            self._connect()  # looks at the host's name, and opens nothing yet
+            is_sound = parts.hostname and _SENT_AS_IT_IS.fullmatch(parts.path) and not (parts.query or parts.fragment)
+        except (ValueError, http.client.InvalidURL):
+            is_sound = False
+        if not is_sound:
+            raise InputError(f"{address}: this is not the address of a server, such as http://127.0.0.1:8000.")
+        token = choose_token(token)
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
 
     def ask(self, path: str, shape: Any, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
@@ -191,4 +220,6 @@ class Service:
     def _refusal(self, status: int, message: str) -> InputError:
         if status in _REFUSED:
             return RequestError(message)
+        if status == HTTPStatus.UNAUTHORIZED:  # the server tells programs which header to send
+            message = f"the token is missing or wrong; set the variable {TOKEN}, or give `token` to `load` in Python."
         return (MissingError if status == HTTPStatus.NOT_FOUND else InputError)(f"{self.address}: {message}")

@@ -44,6 +44,8 @@ BEST, LAST = "best.safetensors", "last.safetensors"
 FORMAT = 1
 """Increased whenever the meaning of a run's files changes. Runs without it are of format 1."""
 _OWN = {CONFIG, FACTS, METRICS, VOCABULARY, NAMES, BEST, LAST, BpeSegmenter.FILE}
+_HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\]):\d{1,5}")
+"""What looks like HOST:PORT"""
 _FOR_NEW_TEXT = re.compile("index-(words|pieces)-(raw|binary|tfidf)|terms-(words|pieces)-(source|target)")
 """Folders in a run that came from elsewhere"""
 OUTPUTS = ".outputs.jsonl"
@@ -269,7 +271,13 @@ def open_run(folder: Path, overrides: Overrides = (), corpus: Path | None = None
     `corpus` is the folder of the run's corpus, if it is not where the run says.
     """
     if folder.is_file():
-        raise InputError(f"{folder}: a file, not a run folder; what `exadec export` wrote can only write new text.")
+        raise InputError(
+            f"{folder}: a file, not a run folder; a file of `exadec export` can write new text, but this needs "
+            "the folder that it was exported from."
+        )
+    if not folder.exists():
+        hint = "the address of a server begins with http://" if _HOST.fullmatch(str(folder)) else "check the path"
+        raise InputError(f"{folder}: not a run folder: there is nothing of this name; {hint}.")
     for name in (CONFIG, FACTS, VOCABULARY):
         if not (folder / name).is_file():
             raise InputError(f"{folder}: not a run folder (there is no {name}).")

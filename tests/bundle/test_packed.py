@@ -172,9 +172,9 @@ def test_any_changed_byte_of_a_member_is_found(bundle: Path, tmp_path: Path) -> 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.exadec: no such file"):
         load(tmp_path / "a.exadec")
-    with pytest.raises(InputError, match="not a run folder"):
+    with pytest.raises(InputError, match="a: not a run folder: there is nothing of this name; check the path"):
         load(tmp_path / "a")
-    with pytest.raises(InputError, match="not a run folder"):
+    with pytest.raises(InputError, match=r"not a run folder \(there is no config.yaml\)"):
         load(tmp_path)
 
 
