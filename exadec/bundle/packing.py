@@ -6,9 +6,11 @@ In: a run folder and, if exemplars are to come along, its corpus. Out: a ZIP fil
 import hashlib
 import io
 import json
+import logging
+import shlex
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,9 +32,13 @@ from exadec.config import Config
 from exadec.corpus.naming import name_data_set
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.segment import BpeSegmenter
+from exadec.corpus.sequences import Sequences
 from exadec.corpus.stage import AGAIN
+from exadec.corpus.vocabulary import UNK
 from exadec.errors import InputError
 from exadec.exemplars.index_files import files_of, read_manifest
+from exadec.exemplars.journal import FILE as JOURNAL
+from exadec.exemplars.journal import journal_folder, read_changes
 from exadec.files import replacing
 from exadec.loading.batch import mark
 from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
@@ -41,6 +47,8 @@ from exadec.strict_yaml import require_choice
 from exadec.styles import format_styles
 from exadec.training.checkpoint import CONFIG, FACTS, NAMES, VOCABULARY, Run, open_corpus, open_run
 from exadec.training.weights import write_tensors
+
+logger = logging.getLogger(__name__)
 
 PRECISIONS = ("float32", "bfloat16")
 _PADDING = 0xD935
@@ -57,13 +65,15 @@ def export(
     corpus: Path | str | None = None,
     force: bool = False,
     with_bank: bool = False,
+    exemplars: Path | str | None = None,
 ) -> Path:
     """Write a run's model to one file that `load` opens anywhere.
 
     bfloat16 halves the file, and texts may differ from the run's. `with_exemplars` adds the training targets and their
     index, so that exemplars are retrieved without the corpus; `with_bank` adds λ of each of them, for
     `Writer.bank`. `corpus` is the folder of the run's corpus, if it is not where the run says. `force` replaces a file
-    that is there already.
+    that is there already. Targets that a server of this run has deleted are left out; `exemplars` is the folder in
+    which it kept that, by default beside the run.
     """
     out, opened = Path(out), open_run(Path(run), corpus=None if corpus is None else Path(corpus))
     require_choice(precision, PRECISIONS, "precision")
@@ -81,10 +91,11 @@ def export(
             if opened.config.model.adaptive
             else f"{opened.folder}: this model ({opened.config.model.variant}) does not adapt; export it without bank."
         )
+    deleted = _deleted(opened, out, None if exemplars is None else Path(exemplars)) if with_exemplars else ()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as draft, draft.open("wb") as file:
         try:
-            _write(file, opened, precision, with_exemplars, with_bank)
+            _write(file, opened, precision, with_exemplars, with_bank, deleted)
         except OverflowError:
             raise InputError(
                 f"{out}: the file would be larger than {LARGEST:,} bytes; try bfloat16, or leave out the exemplars."
@@ -92,7 +103,29 @@ def export(
     return out
 
 
-def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool, with_bank: bool) -> None:
+def _deleted(run: Run, out: Path, exemplars: Path | None) -> list[int]:
+    """The training exemplars that a server has deleted. If it has accepted texts, it is said that they stay behind:
+    the numbers of a file's records are those of the corpus, and a journal beside the file would have them twice."""
+    if exemplars is not None and not (exemplars / JOURNAL).is_file():
+        raise InputError(f"{exemplars}: no server has kept exemplars there (there is no {JOURNAL}).")
+    folder = exemplars or journal_folder(run.folder)
+    changes = read_changes(folder, run.facts["corpus"])
+    if changes.accepted:
+        logger.warning(
+            "%s: texts that a server accepted (%s) are not in this file; to retrieve them with it: %s",
+            *(out, f"{len(changes.accepted):,}"),
+            shlex.join(["exadec", "serve", str(out), "--exemplars", str(folder)]),
+        )
+    count = open_corpus(run).size("train")
+    deleted = sorted(number for number in changes.deleted_training if number < count)
+    if len(deleted) == count:
+        raise InputError(f"{folder}: all training exemplars were deleted; export the run without exemplars.")
+    return deleted
+
+
+def _write(
+    file: BinaryIO, run: Run, precision: str, with_exemplars: bool, with_bank: bool, deleted: Collection[int]
+) -> None:
     tensors = {name: one for name, one in run.read_weights().items() if name.startswith("model.")}
     records = None
     with BundleFile(file) as bundle:
@@ -110,13 +143,14 @@ def _write(file: BinaryIO, run: Run, precision: str, with_exemplars: bool, with_
         if styles:
             bundle.add_text(STYLES, format_styles(styles))
         if with_exemplars:
-            records = _add_exemplars(bundle, run)
+            records = _add_exemplars(bundle, run, deleted)
         if with_bank:
-            _add_bank(bundle, run, precision)
+            _add_bank(bundle, run, precision, deleted)
         weights = sum(tensor.numel() for tensor in tensors.values())
         sizes = {name: facts["bytes"] for name, facts in bundle.files.items()}
         data_set = name_data_set(without_paths(run.config))  # no folder of whoever trained it
-        contents = Contents(data_set, precision, weights, records, sizes, tuple(styles))
+        shown = None if records is None else records - len(deleted)
+        contents = Contents(data_set, precision, weights, shown, sizes, tuple(styles))
         bundle.add_text(CARD, write_card(run, contents, datetime.now(UTC).date()))
         facts = {"format": FORMAT, "exadec": version("exadec"), "precision": precision, "records": records}
         bundle.add_text(MANIFEST, json.dumps({**facts, "files": bundle.files}, indent=1) + "\n")
@@ -126,8 +160,12 @@ def _in(precision: str, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(getattr(torch, precision)) if tensor.is_floating_point() else tensor
 
 
-def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
-    """Add training targets and their index; returns how many."""
+def _add_exemplars(bundle: "BundleFile", run: Run, deleted: Collection[int]) -> int:
+    """Add training targets and their index; returns how many, with those that were deleted.
+
+    These keep their numbers, so that what a server wrote down about the others holds with this file, too. Nothing of
+    their texts is added.
+    """
     retriever = run.open_retriever()
     corpus, index = retriever.corpus, retriever.index
     assert isinstance(corpus, Corpus)
@@ -135,9 +173,17 @@ def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
     if len(index) != count:
         raise InputError(f"{index.folder}: not all training records are in this index; delete it.")
     files = Folder(corpus.folder, AGAIN, corpus.manifest["files"])
+    changed = _without(corpus, deleted)
     for name in RECORDS:
-        bundle.copy(files, name)
+        if name in changed:
+            bundle.add_array(name, changed[name])
+        else:
+            bundle.copy(files, name)
     with TemporaryDirectory() as place:
+        if deleted:
+            index = index.in_memory()
+            index.delete(deleted)
+            index.compact()
         folder = index.folder or Path(place) / INDEX
         index.save(folder)  # only if it is in memory
         manifest = read_manifest(folder)
@@ -147,14 +193,41 @@ def _add_exemplars(bundle: "BundleFile", run: Run) -> int:
     return count
 
 
-def _add_bank(bundle: "BundleFile", run: Run, precision: str) -> None:
+def _without(corpus: Corpus, deleted: Collection[int]) -> dict[str, np.ndarray]:
+    """The files of a corpus that change if these records are an unknown word, without group and source."""
+    if not deleted:
+        return {}
+    gone = np.zeros(corpus.size("train"), bool)
+    gone[list(deleted)] = True
+    targets = _erase(corpus.targets("train"), gone)
+    return {
+        "train.groups.npy": np.where(gone, -1, corpus.groups("train")),
+        "train.source.fingerprints.npy": np.where(gone, 0, corpus.fingerprints("train", "source")),
+        "train.target.ids.npy": targets.ids,
+        "train.target.offsets.npy": targets.offsets,
+    }
+
+
+def _erase(targets: Sequences, gone: np.ndarray) -> Sequences:
+    lengths = np.where(gone, 1, targets.lengths)
+    ids = np.full(lengths.sum(), UNK, targets.ids.dtype)
+    ids[np.repeat(~gone, lengths)] = targets.ids[np.repeat(~gone, targets.lengths)]
+    return Sequences(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def _add_bank(bundle: "BundleFile", run: Run, precision: str, deleted: Collection[int]) -> None:
     """Add λ of all training targets, of the weights as they are in the file."""
-    model, targets = run.load_model(), open_corpus(run).targets("train")
+    model, corpus = run.load_model(), open_corpus(run)
+    changed = _without(corpus, deleted)
+    targets = corpus.targets("train")
+    if changed:
+        targets = Sequences(changed["train.target.ids.npy"], changed["train.target.offsets.npy"])
     for tensor in model.state_dict().values():
         tensor.copy_(_in(precision, tensor))
     as_given = mark if run.config.exemplars.marks_given else np.asarray
     with TemporaryDirectory() as place:
-        folder = bank_folder(run.folder) if precision == "float32" else Path(place) / "bank"
+        is_that_of_the_run = precision == "float32" and not deleted
+        folder = bank_folder(run.folder) if is_that_of_the_run else Path(place) / "bank"
         open_bank(folder, model, targets, as_given)
         bundle.copy(bank_files(folder), BANK)
 
@@ -202,6 +275,10 @@ class BundleFile:
     def add_text(self, name: str, text: str) -> None:
         with self.member(name) as file:
             file.write(text.encode())
+
+    def add_array(self, name: str, array: np.ndarray) -> None:
+        with self.member(name) as file:
+            np.save(file, array)
 
     def copy(self, files: Folder, name: str, folder: str = "") -> None:
         """Copy a file, after the checks that every reader makes."""

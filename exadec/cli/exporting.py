@@ -13,7 +13,12 @@ from exadec.errors import InputError
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", callback=refuse_address, help="Folder of a trained run.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", callback=refuse_address, help="Folder of a trained run; for --onnx also a file of `export`."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(metavar="NAME.exadec", help="The file to write.")] = None,
     onnx: Annotated[
         Path | None,
@@ -33,6 +38,12 @@ def export(
     with_bank: Annotated[
         bool, typer.Option("--with-bank", help="Add λ of each training target, too (float16), for studies of styles.")
     ] = False,
+    exemplars: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where `serve` kept what it deleted, to leave that out; by default beside the run."
+        ),
+    ] = None,
     corpus: CorpusFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
 ) -> None:
@@ -55,12 +66,13 @@ def export(
     if out is not None:
         from exadec.bundle.packing import export as export_run
 
-        written = export_run(run, out, precision, with_exemplars, corpus, force, with_bank)
+        written = export_run(run, out, precision, with_exemplars, corpus, force, with_bank, exemplars)
         say(f"{written}: {written.stat().st_size:,} bytes.")
     elif onnx is not None:
-        if precision != "float32" or with_exemplars or with_bank or corpus is not None:
+        if precision != "float32" or with_exemplars or with_bank or corpus is not None or exemplars is not None:
             raise InputError(
-                "--precision, --with-exemplars, --with-bank and --corpus are for --out; leave them out with --onnx."
+                "--precision, --with-exemplars, --with-bank, --exemplars and --corpus are for --out; leave them out "
+                "with --onnx."
             )
         from exadec.bundle.onnx_folder import export_onnx
 

@@ -30,9 +30,8 @@ class GrowingRetriever(Retriever):
         """Where each of them is in `_own`"""
         self._read: list[list[str]] = []
         """The pieces of their sources, if the same source is excluded"""
-        self._deleted = {number for number in journal.deleted_training if number < self._training}
         self._index(list(journal.accepted))
-        self.index.delete(self._deleted)
+        self.index.delete(number for number in journal.deleted_training if number < self._training)
 
     def __len__(self) -> int:
         """How many exemplars can be found."""
@@ -54,7 +53,6 @@ class GrowingRetriever(Retriever):
         else:
             self.journal.delete(self._own[number - self._training])
         self.index.delete([number])
-        self._deleted.add(number)
         self._forget()
         return True
 
@@ -66,7 +64,7 @@ class GrowingRetriever(Retriever):
         number = int(digits)
         if kind == "own":
             return self._training + self._places[number] if number in self.journal.accepted else None
-        return number if kind == "train" and number < self._training and number not in self._deleted else None
+        return number if kind == "train" and number < self._training and self._alive[number] else None
 
     def name(self, number: int) -> str:
         own = self._own_number(number)
@@ -101,15 +99,10 @@ class GrowingRetriever(Retriever):
         found.update(text.group for text in self.journal.accepted.values() if text.group is not None)
         return found
 
-    def everybody(self) -> np.ndarray | None:
-        return self._alive if self._deleted else None
-
     @cached_property
     def _alive(self) -> np.ndarray:
         """(N,) bool: the instances that can be found."""
-        alive = np.ones(self.index.next_id, bool)
-        alive[sorted(self._deleted)] = False
-        return alive
+        return self.index.alive
 
     def _same_source(self, source: str) -> np.ndarray:
         found = super()._same_source(source)

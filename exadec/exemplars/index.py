@@ -134,6 +134,15 @@ class BowIndex:
         return self._state.next_id
 
     @property
+    def alive(self) -> np.ndarray:
+        """(ids,) bool: which texts can be found."""
+        state = self._state
+        alive = np.zeros(state.next_id, bool)
+        for segment in state.segments:
+            alive[segment.candidates.ids[segment.alive]] = True
+        return alive
+
+    @property
     def weighting(self) -> Weighting:
         return self._state.bag.weighting
 

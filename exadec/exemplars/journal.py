@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,53 @@ class Accepted:
     group: str | None = None
 
 
+@dataclass
+class Changes:
+    """What holds after all that was accepted and deleted."""
+
+    accepted: dict[int, Accepted] = field(default_factory=dict)
+    deleted_training: set[int] = field(default_factory=set)
+    next_number: int = 0
+    """Of the next text that is accepted"""
+
+
+def journal_folder(run: Path) -> Path:
+    """Where the journal of a run is kept, whether the run is a folder or a file: beside it."""
+    home = run.resolve()
+    return home.with_name(f"{home.name.removesuffix('.exadec')}.exemplars")
+
+
+def read_changes(folder: Path, corpus: str) -> Changes:
+    """What a journal says, while another process may have it open. Without a journal, nothing has changed."""
+    path = folder / FILE
+    changes = Changes()
+    rows = _rows(path) if path.exists() else iter(())
+    header = next(rows, None)
+    if header is None:
+        return changes  # or it was created, but not written
+    _require(matches(header, _HEADER), path, 1)
+    if header["format"] != FORMAT:
+        raise InputError(f"{path}: of another format than {FORMAT}; use the version of exadec that made it.")
+    if header["corpus"] != corpus:
+        raise InputError(f"{path}: these exemplars belong to another corpus; choose `exemplars=FOLDER`.")
+    changes.next_number = header["next"]
+    for line, row in enumerate(rows, 2):
+        if matches(row, _ACCEPTED):
+            number = row["accept"]
+            _require(number >= 0 and number not in changes.accepted, path, line)
+            changes.accepted[number] = Accepted(row["source"], row["target"], row["group"])
+            changes.next_number = max(changes.next_number, number + 1)
+        elif matches(row, _DELETED):
+            _require(row["delete"] >= 0, path, line)
+            if row["training"]:
+                changes.deleted_training.add(row["delete"])
+            else:
+                changes.accepted.pop(row["delete"], None)
+        else:
+            _require(False, path, line)
+    return changes
+
+
 class Journal:
     """What was accepted and deleted. One process at a time has it open.
 
@@ -46,9 +93,7 @@ class Journal:
     def __init__(self, folder: Path, corpus: str):
         """`corpus` is the hash of the corpus whose training exemplars can be deleted."""
         self.path = folder / FILE
-        self.accepted: dict[int, Accepted] = {}
-        self.deleted_training: set[int] = set()
-        self._corpus, self._next = corpus, 0
+        self._corpus = corpus
         self._writing = threading.Lock()
         self._file = -1
         with ExitStack() as held:  # until all is well
@@ -59,8 +104,8 @@ class Journal:
                 raise InputError(
                     f"{folder}: exemplars cannot be kept there ({error.strerror}); choose `exemplars=FOLDER`."
                 ) from None
-            if self.path.exists():
-                self._read()
+            found = read_changes(folder, corpus)
+            self.accepted, self.deleted_training, self._next = found.accepted, found.deleted_training, found.next_number
             self._rewrite()
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
             self._held = held.pop_all()
@@ -113,44 +158,6 @@ class Journal:
             os.ftruncate(self._file, before)  # half a line would join the next one
             raise InputError(f"{self.path}: {error.strerror}; nothing was changed.") from None
 
-    def _read(self) -> None:
-        rows = self._rows()
-        header = next(rows, None)
-        if header is None:
-            return  # it was created, but not written
-        self._require(matches(header, _HEADER), 1)
-        if header["format"] != FORMAT:
-            raise InputError(f"{self.path}: of another format than {FORMAT}; use the version of exadec that made it.")
-        if header["corpus"] != self._corpus:
-            raise InputError(f"{self.path}: these exemplars belong to another corpus; choose `exemplars=FOLDER`.")
-        self._next = header["next"]
-        for line, row in enumerate(rows, 2):
-            if matches(row, _ACCEPTED):
-                text = Accepted(row["source"], row["target"], row["group"])
-                self._require(row["accept"] >= 0 and row["accept"] not in self.accepted, line)
-                self.accepted[row["accept"]] = text
-                self._next = max(self._next, row["accept"] + 1)
-            elif matches(row, _DELETED):
-                self._require(row["delete"] >= 0, line)
-                if row["training"]:
-                    self.deleted_training.add(row["delete"])
-                else:
-                    self.accepted.pop(row["delete"], None)
-            else:
-                self._require(False, line)
-
-    def _rows(self) -> Iterator[Any]:
-        with open_file(self.path, follow=False) as file:
-            for number, line in enumerate(bounded_lines(file, str(self.path)), 1):
-                if not line.endswith(b"\n"):
-                    return  # the process or the power ended while this was written
-                where = f"{self.path}:{number}"
-                yield parse_json(decode(line, where), where)
-
-    def _require(self, sound: bool, line: int) -> None:
-        if not sound:
-            raise InputError(f"{self.path}:{line}: the file is damaged; restore it, or remove this line.")
-
     def _rewrite(self) -> None:
         """Write what holds, without what was deleted."""
         header = {"format": FORMAT, "corpus": self._corpus, "next": self._next}
@@ -162,6 +169,20 @@ class Journal:
         with replacing(self.path) as draft, draft.open("wb") as file:
             file.writelines(map(_line, rows))
         flush(self.path.parent.parent)  # the folder itself may be new
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    with open_file(path, follow=False) as file:
+        for number, line in enumerate(bounded_lines(file, str(path)), 1):
+            if not line.endswith(b"\n"):
+                return  # the process or the power ended while this was written
+            where = f"{path}:{number}"
+            yield parse_json(decode(line, where), where)
+
+
+def _require(sound: bool, path: Path, line: int) -> None:
+    if not sound:
+        raise InputError(f"{path}:{line}: the file is damaged; restore it, or remove this line.")
 
 
 def _accepting(number: int, text: Accepted) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Retriever:
 
     def find_several(self, sources: Sequence[str], group: str | None, count: int) -> list[list[Found]]:
         """Find an instance and the next nearest, `count` in all, for a model that reads as many in training."""
-        among = self.everybody() if group is None else self.members(group)
+        among = None if group is None else self.members(group)
         if group is None and self.config.group == "only" and not self._told_of_groups:
             self._told_of_groups = True
             logger.warning("the run has `group: only`, but no group was named: exemplars come from all groups.")
@@ -108,7 +108,7 @@ class Retriever:
         ids, similarities = self._choose(texts, count)
         if group is not None and self.config.group == "prefer":
             rest = np.flatnonzero(ids[:, 0] < 0)
-            ids[rest], similarities[rest] = self._choose(replace(texts.take(rest), among=self.everybody()), count)
+            ids[rest], similarities[rest] = self._choose(replace(texts.take(rest), among=None), count)
         return [
             [Found(number if number >= 0 else None, cosine) for number, cosine in zip(numbers, cosines, strict=True)]
             for numbers, cosines in zip(ids.tolist(), similarities.tolist(), strict=True)
@@ -129,10 +129,6 @@ class Retriever:
 
     def accepted_text(self, number: int) -> str | None:
         """The text of an exemplar that is no training target; None for those that are, and here all are."""
-        return None
-
-    def everybody(self) -> np.ndarray | None:
-        """(N,) bool: the instances that a search without a group may find; None for all."""
         return None
 
     def members(self, group: str) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 from exadec.api import Writer, load
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
-from exadec.exemplars.journal import Accepted, Journal
+from exadec.exemplars.journal import Accepted, Journal, journal_folder
 from exadec.generation import Generation
 from exadec.request import Request, require_sources
 from exadec.server.door import Limits
@@ -54,9 +54,7 @@ def open_writer(
     except InputError as error:
         logger.warning("%s Until then, requests must give their exemplar.", error)
         return writer, None
-    home = place.resolve()
-    folder = exemplars or home.with_name(f"{home.name.removesuffix('.exadec')}.exemplars")
-    growing = GrowingRetriever(trained, Journal(folder, writer.run.facts["corpus"]))
+    growing = GrowingRetriever(trained, Journal(exemplars or journal_folder(place), writer.run.facts["corpus"]))
     writer = Writer(writer.run, writer.model, growing)
     for count in (1, 2):  # what is loaded or compiled at first use is there before the first request
         writer.answer([Request("nothing in particular")] * count)

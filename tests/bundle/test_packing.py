@@ -17,6 +17,9 @@ from exadec.bundle.packed import open_bundle
 from exadec.bundle.packing import export
 from exadec.config import VARIANTS
 from exadec.errors import InputError, RequestError
+from exadec.exemplars.growing import GrowingRetriever
+from exadec.exemplars.journal import Accepted, Journal, journal_folder
+from exadec.exemplars.retriever import Retriever
 from exadec.reading.archive import ALIGNMENT
 from exadec.request import Request
 from exadec.styles import Mixture
@@ -94,6 +97,63 @@ def test_the_bank_comes_along_on_request(run: Run, tmp_path: Path, precision: st
     with zipfile.ZipFile(out) as archive:
         size = archive.getinfo("coefficients.npy").file_size
         assert f"λ of all exemplars {size:,}" in archive.read("README.md").decode()
+
+
+def test_what_a_server_deleted_is_not_in_the_file(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither found nor to be read, by whatever policy; the others keep their numbers, and λ of their targets."""
+    shutil.copytree(run.folder.parent, tmp_path / "work")
+    place = tmp_path / "work" / run.folder.name
+    ours = load(place)
+    before = ours.write_all(SOURCES[:2])
+    deleted = [int(str(one.exemplar_id).removeprefix("train-")) for one in before]
+    journal = Journal(journal_folder(place), run.facts["corpus"])
+    for number in (*deleted, 10**6):  # the second is none of this corpus
+        journal.delete_training(number)
+    journal.accept(Accepted("house1 n3", "up n3"))
+    out = export(place, tmp_path / "a.exadec", with_exemplars=True, with_bank=True)  # while a server runs
+    journal.close()
+    folder = journal_folder(place)
+    assert f"texts that a server accepted (1) are not in this file; to retrieve them with it: exadec serve {out} " in (
+        caplog.text
+    )
+    theirs = load(out)
+    served = GrowingRetriever(ours.run.open_retriever(), Journal(folder, run.facts["corpus"]))
+    served.delete("own-0")
+    packed = theirs.run.open_retriever()
+    assert packed.find_several(SOURCES, None, 5) == served.find_several(SOURCES, None, 5)
+    assert packed.find_several(SOURCES, "g1", 5) == served.find_several(SOURCES, "g1", 5)
+    served.journal.close()
+    drawing = Retriever(packed.corpus, packed.index, replace(packed.config, policy="random"))
+    drawn = {one.number for one in drawing.find([f"n{i}" for i in range(2000)])}
+    assert drawn == set(range(theirs.bank().shape[0])) - set(deleted)
+    kept = [number for number in range(len(theirs.bank())) if number not in deleted]
+    np.testing.assert_allclose(theirs.bank()[kept], ours.bank()[kept], rtol=2e-3, atol=1e-3)
+    assert [theirs.exemplar_text(number) for number in kept] == [ours.exemplar_text(number) for number in kept]
+    for number in deleted:
+        assert theirs.exemplar_text(number) == "<unk>"
+        assert packed.corpus.groups("train")[number] == -1
+    assert len(packed.index) == len(kept)
+    with zipfile.ZipFile(out) as archive:
+        assert f"| exemplars inside | {len(kept)} training targets" in archive.read("README.md").decode()
+    growing = GrowingRetriever(packed, Journal(tmp_path / "new", run.facts["corpus"]))
+    assert [growing.find_number(f"train-{number}") for number in deleted] == [None] * len(deleted)
+    growing.journal.close()
+    moved = shutil.move(folder, tmp_path / "elsewhere")
+    again = export(place, out, with_exemplars=True, force=True, exemplars=moved)
+    assert len(load(again).run.open_retriever().index) == len(kept)
+    assert len(load(export(place, out, with_exemplars=True, force=True)).run.open_retriever().index) == len(ours.bank())
+
+
+def test_a_file_without_a_single_exemplar_left_is_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere: no server has kept exemplars there"):
+        export(run.folder, tmp_path / "a.exadec", with_exemplars=True, exemplars=tmp_path / "nowhere")
+    journal = Journal(tmp_path / "kept", run.facts["corpus"])
+    for number in range(open_corpus(run).size("train")):
+        journal.delete_training(number)
+    journal.close()
+    with pytest.raises(InputError, match="all training exemplars were deleted; export the run without exemplars"):
+        export(run.folder, tmp_path / "a.exadec", with_exemplars=True, exemplars=tmp_path / "kept")
+    assert not (tmp_path / "a.exadec").exists()
 
 
 def test_a_bank_without_exemplars_is_refused(run: Run, tmp_path: Path) -> None:

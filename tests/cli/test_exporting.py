@@ -54,6 +54,7 @@ def test_onnx_files_are_written_and_their_sizes_said(run: Path, tmp_path: Path) 
         ([], "one file with --out NAME.exadec, or ONNX files with --onnx FOLDER."),
         (["--out", "a.exadec", "--onnx", "b"], "one file with --out NAME.exadec, or ONNX files with --onnx FOLDER."),
         (["--onnx", "b", "--precision", "bfloat16"], "are for --out; leave them out with --onnx."),
+        (["--onnx", "b", "--exemplars", "c"], "are for --out; leave them out with --onnx."),
         (["--out", "a.zip"], "a.zip: choose a name that ends in .exadec, such as a.exadec."),
         (["--out", "a.exadec", "--precision", "int8"], "`precision` must be one of float32, bfloat16"),
         (["--out", "a.exadec", "--corpus", "nowhere", "--with-exemplars"], "nowhere: not a prepared corpus"),

@@ -136,6 +136,7 @@ class IndexMachine(RuleBasedStateMachine):
     @invariant()
     def holds_what_was_not_deleted(self) -> None:
         assert len(self.index) == len(self.model.texts)
+        assert np.flatnonzero(self.index.alive).tolist() == sorted(self.model.texts)
         found = {hit.id for hit in self.index.search("a b c d e f", 1000)}
         assert found == {number for number, text in self.model.texts.items() if text}
 

@@ -19,7 +19,7 @@ class NewTexts:
 
     sources: Sequence[str]
     index: BowIndex
-    """The index of the training sources; ids are instance numbers. If some are deleted, `among` says which are left."""
+    """The index of the training sources; ids are instance numbers"""
     config: ExemplarConfig
     among: np.ndarray | None
     """(N,) bool: the training instances that may be found; None for all"""
@@ -45,7 +45,8 @@ class NewTexts:
 
     def draw(self) -> np.ndarray:
         """(Q,) int64: for each source a random instance that it may have; -1 if there is none."""
-        members = np.arange(self.index.next_id) if self.among is None else np.flatnonzero(self.among)
+        alive = self.index.alive
+        members = np.flatnonzero(alive if self.among is None else alive & self.among)
         drawn = np.full(len(self), -1, np.int64)
         for i, source in enumerate(self.sources):
             barred = np.flatnonzero(np.isin(members, self.same_source(source)))  # ascending positions among the members
