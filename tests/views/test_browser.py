@@ -136,6 +136,17 @@ def test_wide_tables_scroll_in_a_named_box_with_a_hint(open_page: Any, width: in
     assert scores["overflows"] == scores["hinted"] == (width == PHONE)
 
 
+def test_a_name_is_not_broken_unless_it_is_very_long(open_page: Any) -> None:
+    page = open_page("wire", PHONE)
+    name = page.locator(".scores tbody th").first
+    line = name.bounding_box()["height"]
+    for text, is_broken in (("AdaDec+AttExp", False), ("w" * 80, True)):
+        name.evaluate("(one, text) => { one.lastChild.data = text; }", text)
+        box = name.bounding_box()
+        assert (box["height"] > line) == is_broken
+        assert box["width"] <= PHONE / 2
+
+
 def test_score_table_scrolls_with_the_keyboard(open_page: Any) -> None:
     page = open_page("wire", PHONE)
     page.keyboard.press("Tab")
