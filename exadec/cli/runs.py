@@ -31,6 +31,7 @@ def demo(
     serve_: Annotated[
         bool, typer.Option("--serve", help="Then start the page on the demo's model, as `exadec serve` does.")
     ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of --serve; 0 picks a free one.")] = 8000,
 ) -> None:
     """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
     from exadec.demo import run_demo
@@ -45,7 +46,7 @@ def demo(
         raise typer.Exit(INTERRUPTED) from None
     run = folder / "adadec"
     if serve_:
-        serve(run)
+        serve(run, port=port)
     else:
         say(f"To write with its model in a browser: {shlex.join([_own_name(), 'serve', str(run)])}")
 

@@ -198,11 +198,11 @@ def test_lack_of_memory_is_one_line(
 def test_the_demo_starts_the_page_or_says_how(
     wanted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served: list[Path] = []
+    served: list[tuple[Path, int]] = []
     monkeypatch.setattr("exadec.demo.run_demo", lambda folder, *_: folder / "report.html")
-    monkeypatch.setattr(runs, "serve", served.append)
+    monkeypatch.setattr(runs, "serve", lambda run, port: served.append((run, port)))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "exadec"), "demo"])
-    runs.demo(tmp_path / "demo", serve_=wanted)
-    assert served == ([tmp_path / "demo" / "adadec"] if wanted else [])
+    runs.demo(tmp_path / "demo", serve_=wanted, port=8001)
+    assert served == ([(tmp_path / "demo" / "adadec", 8001)] if wanted else [])
     line = f"To write with its model in a browser: {tmp_path / 'exadec'} serve {tmp_path / 'demo' / 'adadec'}\n"
     assert capsys.readouterr().err == ("" if wanted else line)
