@@ -5,7 +5,6 @@ In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, ex
 
 import logging
 import os
-import re
 import signal
 import sys
 from importlib.metadata import version
@@ -16,7 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from exadec.cli.configs import configs
-from exadec.cli.console import MessageHandler, messages, say
+from exadec.cli.console import MessageHandler, Output, messages, say, with_options
 from exadec.cli.data import inspect, prepare, retrieve
 from exadec.cli.experiment import experiment
 from exadec.cli.exporting import export
@@ -74,12 +73,6 @@ def before_any_verb(
     """Only the options that come before a verb; the help of `app` describes the command."""
 
 
-def _with_options(message: str) -> str:
-    """The library speaks of its arguments: `force=True` is --force here, and `corpus=FOLDER` is --corpus FOLDER."""
-    message = re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
-    return re.sub(r"`(\w+)=([A-Z]+)`", r"--\1 \2", message)
-
-
 def main() -> None:
     """Run the command. A mistake that a user can fix prints one line on stderr, no traceback, and exits with 2."""
     # Text is UTF-8 on the way in and out, whatever the locale. What cannot be written is shown as its number.
@@ -87,11 +80,17 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout = Output.instead_of(sys.stdout)
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
     signal.signal(signal.SIGTERM, _end_as_with_ctrl_c)
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:  # it may be closed
+                sys.stdout.flush()  # what cannot be written is said below, not by Python at its end
     except BrokenPipeError:  # the reader of our output has exited, as `head` does
         sys.stderr.close()
         sys.exit(0)
@@ -103,7 +102,7 @@ def main() -> None:
             say(f"Interrupted.{goes_on if _RESUMABLE & {*sys.argv[1:2]} else ''}")
         raise
     except InputError as error:
-        _fail(_with_options(str(error)))
+        _fail(with_options(str(error)))
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
         _fail(f"{error.filename}: {error.strerror}." if named else str(error))

@@ -4,6 +4,11 @@ In: text for the user. Out: messages on stderr.
 """
 
 import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -44,7 +49,8 @@ CorpusFolder = Annotated[
     typer.Option("--corpus", metavar="FOLDER", help="The run's corpus, if it is not where the run says."),
 ]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of CONFIG; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the configuration; repeatable."),
 ]
 
 DeviceName = Annotated[
@@ -63,6 +69,40 @@ def say(text: str, style: str = "") -> None:
     messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
+class Output(TextIOWrapper):
+    """Standard output that says what it is when it cannot be written, as on a full disk."""
+
+    @staticmethod
+    def instead_of(stream: TextIOWrapper) -> "Output":
+        encoding, errors, by_line, through = stream.encoding, stream.errors, stream.line_buffering, stream.write_through
+        return Output(stream.detach(), encoding, errors, line_buffering=by_line, write_through=through)
+
+    def write(self, text: str) -> int:
+        with _naming_output():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _naming_output():
+            super().flush()
+
+
+@contextmanager
+def _naming_output() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try again when it ends
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(error.errno, error.strerror, "the output") from None
+
+
+def with_options(message: str) -> str:
+    """The library speaks of its arguments: `force=True` is --force here, and `corpus=FOLDER` is --corpus FOLDER."""
+    message = re.sub(r"`(\w+)=True`", lambda found: f"--{found[1].replace('_', '-')}", message)
+    return re.sub(r"`(\w+)=([A-Z]+)`", r"--\1 \2", message)
+
+
 class MessageHandler(logging.Handler):
     """Shows the library's log messages beside the progress bars. The same warning of each evaluation is said once;
     every error of a server is said."""
@@ -72,7 +112,7 @@ class MessageHandler(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
+        message = with_options(record.getMessage())
         if message not in self._said or record.levelno >= logging.ERROR:
             self._said.add(message)
             say(f"exadec: {message}", style="yellow" if record.levelno >= logging.WARNING else "")

@@ -113,3 +113,23 @@ def test_help_lists_verbs_and_metrics() -> None:
         assert exadec(verb, "--help").returncode == 0
     listed = exadec("score", "--help").stdout
     assert all(name in listed for name in METRICS)
+
+
+def test_a_full_disk_is_said_of_the_output(tmp_path: Path) -> None:
+    for unbuffered in ("", "1"):
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "exadec", "config", "list"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                cwd=tmp_path,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (2, b"exadec: the output: No space left on device.\n")
+
+
+def test_warnings_speak_of_options(capsys: pytest.CaptureFixture[str]) -> None:
+    record = logging.makeLogRecord({"msg": "name it with `corpus=FOLDER`, or `with_exemplars=True`", "levelno": 30})
+    MessageHandler().emit(record)
+    assert capsys.readouterr().err == "exadec: name it with --corpus FOLDER, or --with-exemplars\n"
