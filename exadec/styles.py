@@ -16,7 +16,8 @@ from exadec.reading.content import matches, parse_json, read_bytes, require_plai
 FORMAT = 1
 LARGEST = 1_000
 """Exemplars of a mixture."""
-_NAME = re.compile(r"[^\W_][\w .&'-]{0,63}")
+NAME = r"[^\W_][\w .&'-]{0,63}"
+"""What a style can be called"""
 _SHAPE = {"format": int, "styles": {str: [{"exemplar": str, "weight": float}]}}
 
 
@@ -58,9 +59,9 @@ class Mixture:
 
 def require_style_name(name: str) -> None:
     """Refuse what cannot be the name of a style."""
-    if _NAME.fullmatch(name) is None:
+    if re.fullmatch(NAME, name) is None:
         raise RequestError(
-            f"{name!r} cannot be the name of a style: use up to 64 letters, digits, spaces, and . & ' -, "
+            f"{name[:70]!r} cannot be the name of a style: use up to 64 letters, digits, spaces, and . & ' -, "
             "a letter or digit first."
         )
 
@@ -88,7 +89,7 @@ class Styles:
     def get(self, name: str) -> Mixture:
         styles = self.all()
         if name not in styles:
-            known = f"there are {', '.join(styles)}" if styles else "there are none yet"
+            known = f"choose one of these: {', '.join(styles)}" if styles else "there are none yet"
             raise RequestError(f"there is no style {name!r}; {known}.")
         return styles[name]
 

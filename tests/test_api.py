@@ -533,7 +533,7 @@ def test_styles_are_used_by_name(writers: dict[str, Writer]) -> None:
     assert writer.write(Request(source, style="loud")).text == writer.write(Request(source, mixture=mixture)).text
     good, bad = writer.answer([Request(source), Request(source, style="quiet")])
     assert isinstance(good, Generation)
-    assert "there is no style 'quiet'; there are loud" in str(bad)
+    assert "there is no style 'quiet'; choose one of these: loud" in str(bad)
     with pytest.raises(RequestError, match="exclude each other"):
         Request(source, exemplar="up n1 k1", style="loud")
     with pytest.raises(RequestError, match="no coefficients to mix"):

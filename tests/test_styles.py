@@ -21,7 +21,7 @@ def test_styles_are_saved_replaced_and_removed(tmp_path: Path) -> None:
     assert styles.get("brief").shares == [0.75, 0.25]
     styles.remove("Tagesspiegel")
     assert list(styles.all()) == ["brief"]
-    with pytest.raises(RequestError, match="there is no style 'curt'; there are brief"):
+    with pytest.raises(RequestError, match="there is no style 'curt'; choose one of these: brief"):
         styles.get("curt")
     with pytest.raises(RequestError, match="there is no style"):
         styles.remove("curt")

@@ -125,8 +125,8 @@ class PackedRun(Run):
             return Retriever.open(open_corpus(self), self.config.exemplars)
         if self.record_count is None:
             raise InputError(
-                f"{self.folder}: no exemplar can be retrieved, because this file was exported without them; give an "
-                "exemplar, name the run's corpus with `corpus=FOLDER`, or export the run again with "
+                f"{self.folder}: no exemplar can be retrieved, because this file was exported without them; give one "
+                "with each source, name the run's corpus with `corpus=FOLDER`, or export the run again with "
                 "`with_exemplars=True`."
             )
         records = PackedRecords(self.archive, self.config.corpus, self.vocabulary, self.segmenter, self.record_count)

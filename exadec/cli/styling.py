@@ -53,9 +53,8 @@ def style(
         from exadec.api import load
 
         load(run, device=device).save_style(name, Mixture.of(texts))
-        say(
-            f"Saved the style {name}, the mean of {len(texts):,}. Use it with --style: exadec generate RUN --style NAME"
-        )
+        count = f"{len(texts):,} exemplar{'s' * (len(texts) > 1)}"
+        say(f"Saved the style {name}, the mean of {count}. Use it with --style: exadec generate RUN --style NAME")
     else:
         for text, weight in _styles(run).get(name).parts:
             print(f"{weight:g}\t{text}")

@@ -37,6 +37,11 @@ class GrowingRetriever(Retriever):
         """How many exemplars can be found."""
         return len(self.index)
 
+    def find_accepted(self, text: Accepted) -> str | None:
+        """The id of a text that was accepted for the same source and group; None if there is none."""
+        same = (number for number, other in self.journal.accepted.items() if other == text)
+        return next((f"own-{number}" for number in same), None)
+
     def accept(self, text: Accepted) -> str:
         """Make a text an exemplar, at once and for good; its id."""
         number = self.journal.accept(text)

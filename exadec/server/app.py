@@ -175,12 +175,18 @@ def _exemplars(desk: Desk) -> APIRouter:
         summary="Accept a text",
         status_code=201,
         response_model=schema.AcceptedId,
-        responses=_problems(400, *_QUEUED),
+        responses={
+            200: {"model": schema.AcceptedId, "description": "It was accepted before; its id."},
+            **_problems(400, *_QUEUED),
+        },
     )
     async def accept(body: Annotated[schema.AcceptBody, Body()]) -> Response:
-        """Make a text an exemplar. It can be retrieved at once, and is on disk when the answer comes."""
-        name = await desk.accept(Accepted(body.said, body.target, body.group))
-        return JSONResponse({"id": name}, 201)
+        """Make a text an exemplar. It can be retrieved at once, and is on disk when the answer comes.
+
+        The same text for the same source and group is accepted once: after that, the answer is 200 and the id it has.
+        """
+        name, is_new = await desk.accept(Accepted(body.said, body.target, body.group))
+        return JSONResponse({"id": name}, 201 if is_new else 200)
 
     @router.get(
         "/v1/exemplars/{id}",
@@ -223,10 +229,13 @@ def _about(desk: Desk) -> APIRouter:
         """Groups whose exemplars can be found, accepted ones included."""
         return JSONResponse(await desk.groups(search, start, k))
 
-    @router.get("/v1/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_ALWAYS))
-    def examples() -> Response:
-        """A few sources of the test split, if the run's corpus is there; otherwise none."""
-        return JSONResponse({"examples": desk.examples})
+    @router.get("/v1/examples", summary="Sources to try", response_model=schema.Examples, responses=_problems(*_QUEUED))
+    async def examples() -> Response:
+        """The first sources of the test split, if the run's corpus is there; otherwise none.
+
+        Those with the most similar exemplars come first.
+        """
+        return JSONResponse({"examples": await desk.call(lambda: desk.examples)})
 
     return router
 

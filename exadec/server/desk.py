@@ -52,7 +52,7 @@ def open_writer(
         trained = writer.run.open_retriever()
         _ = trained.index  # opened or built now, not at the first request
     except InputError as error:
-        logger.warning("%s Until then, requests must give their exemplar.", error)
+        logger.warning("%s", error)
         return writer, None
     growing = GrowingRetriever(trained, Journal(exemplars or journal_folder(place), writer.run.facts["corpus"]))
     writer = Writer(writer.run, writer.model, growing)
@@ -135,15 +135,16 @@ class Desk:
             if one.number is not None
         ]
 
-    async def accept(self, text: Accepted) -> str:
-        """Make a text an exemplar; its id, once it is on disk."""
+    async def accept(self, text: Accepted) -> tuple[str, bool]:
+        """Make a text an exemplar, unless it is one; its id, once it is on disk, and whether it is new."""
         return await self._result(self.worker.call(partial(self._accept, text)), finish=True)
 
-    def _accept(self, text: Accepted) -> str:
+    def _accept(self, text: Accepted) -> tuple[str, bool]:
         retriever = self.retriever
         Request(text.source, text.target, text.group)
         self.writer.refuse(text.target, None)  # nobody could write in its manner
-        return retriever.accept(text)
+        known = retriever.find_accepted(text)
+        return (retriever.accept(text), True) if known is None else (known, False)
 
     async def delete(self, name: str) -> None:
         if not await self._result(self.worker.call(lambda: self.retriever.delete(name)), finish=True):
@@ -219,18 +220,28 @@ class Desk:
 
     @cached_property
     def examples(self) -> list[dict[str, Any]]:
-        """A few sources that the model was not trained on, if the corpus is there."""
+        """A few sources that the model was not trained on, if the corpus is there; for the worker's thread.
+
+        Those with the most similar exemplars come first: they show best what an exemplar does.
+        """
         try:
             records = list(islice(open_corpus(self.writer.run).records("test"), _EXAMPLES))
         except InputError:
             return []
+        if self._exemplars is not None:
+            found = self._exemplars.find([record.source for record in records])
+            order = sorted(range(len(records)), key=lambda number: -found[number].similarity)
+            records = [records[number] for number in order]
         return [{"source": record.source, "group": record.group} for record in records]
 
     @property
     def retriever(self) -> GrowingRetriever:
         """For the worker's thread alone."""
         if self._exemplars is None:
-            raise RequestError("this model was opened without its exemplars, so none can be retrieved or accepted.")
+            raise RequestError(
+                "this model was opened without its exemplars, so none can be retrieved or accepted, and there is no "
+                "map; give an exemplar with the request."
+            )
         return self._exemplars
 
     def _check(self, task: Task) -> None:

@@ -132,4 +132,4 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 def route_of(scope: MutableMapping[str, Any]) -> str:
     """The route's own path, such as /v1/exemplars/{id}: paths that clients make up are one."""
-    return getattr(scope.get("route"), "path", "other")
+    return getattr(scope.get("route"), "path_format", "other")

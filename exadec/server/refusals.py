@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exadec.errors import InputError, RequestError, explain_lack_of_memory
+from exadec.reading.content import require_plain_text
 from exadec.server.worker import BusyError, ClosedError
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,23 @@ _TABLE = (
     "must be an object with attributes and their values, a list of [attribute, value] pairs, or a list of [subject, "
     "property, object] triples: not empty, not nested, and with text or numbers as values, without control characters"
 )
+
+
+_SAYS = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "must be a number"),
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_too_long": "must have at most {max_length} characters",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "too_short": "must have at least {min_length} in its list",
+    "too_long": "must have at most {max_length} in its list",
+}
+"""What is wrong with a value, by pydantic's name for it."""
 
 
 class RefusedError(Exception):
@@ -91,9 +109,28 @@ def _describe(fault: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return f"{name!r} is not known here; leave it out"
     if kind in ("string_pattern_mismatch", "string_too_short", "string_unicode") and place[0] == "body":
-        return f"{name!r} must be text that is not empty or blank, without control characters"
+        return _describe_text(str(fault["input"]), name)
+    if kind == "value_error":  # of a check of ours
+        return _shorten(str(fault["ctx"]["error"]).removesuffix("."), _LONGEST)
+    if kind in _SAYS:
+        return f"{name!r} {_SAYS[kind].format(**_limits(fault.get('ctx', {})))}"
     message = str(fault["msg"])
     return f"{name!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _limits(context: Mapping[str, Any]) -> dict[str, str]:
+    """What a value must be, by pydantic's names."""
+    shown = {name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in context.items()}
+    return {name: f"{one:,}" if isinstance(one, int | float) else str(one) for name, one in shown.items()}
+
+
+def _describe_text(text: str, name: str) -> str:
+    """What is wrong with a text that is none."""
+    try:
+        require_plain_text(text, repr(name))
+    except InputError as error:
+        return str(error).removesuffix(".")
+    return f"{name!r} must be text that is not empty or blank"
 
 
 def _shorten(name: str, limit: int = 60) -> str:

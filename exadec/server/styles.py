@@ -9,9 +9,9 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Path
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from exadec.bank import Projection
 from exadec.corpus.readers import known_styles
@@ -19,11 +19,19 @@ from exadec.errors import RequestError
 from exadec.server import schema
 from exadec.server.desk import Desk
 from exadec.server.refusals import RefusedError
-from exadec.styles import LARGEST, Mixture
+from exadec.styles import LARGEST, NAME, Mixture, require_style_name
 
 MOST_POINTS = 2_000
 MOST_LABELS = 10
 """More colours and shapes cannot be told apart."""
+
+
+def _require_name(name: str) -> str:
+    require_style_name(name)
+    return name
+
+
+NewName = Annotated[str, AfterValidator(_require_name), Path(json_schema_extra={"pattern": f"^{NAME}$"})]
 
 
 class _Body(BaseModel):
@@ -172,7 +180,7 @@ def _add_map(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, 
 
 
 def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, Any]]) -> None:
-    styles = desk.writer.styles
+    styles, one = desk.writer.styles, "/v1/styles/{name:path}"  # a slash is part of the name, and refused as such
 
     @router.get("/v1/styles", summary="All house styles", response_model=Styles, responses=problems)
     async def list_styles() -> Response:
@@ -180,22 +188,22 @@ def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[st
         found = await desk.call(styles.all)
         return JSONResponse({"styles": [_show(name, mixture) for name, mixture in found.items()]})
 
-    @router.get("/v1/styles/{name}", summary="Show a house style", response_model=Style, responses=problems)
+    @router.get(one, summary="Show a house style", response_model=Style, responses=problems)
     async def show(name: str) -> Response:
         mixture = (await desk.call(styles.all)).get(name)
         if mixture is None:
             raise _not_found(name)
         return JSONResponse(_show(name, mixture))
 
-    @router.put("/v1/styles/{name}", summary="Save a house style", response_model=Style, responses=problems)
-    async def save(name: str, body: Annotated[StyleBody, Body()]) -> Response:
+    @router.put(one, summary="Save a house style", response_model=Style, responses=problems)
+    async def save(name: NewName, body: Annotated[StyleBody, Body()]) -> Response:
         """λ of the exemplars, averaged by their weights, under a name. One that is there is replaced."""
         mixture = schema.to_mixture(body.exemplars)
         await desk.call(partial(desk.writer.save_style, name, mixture), finish=True)
         return JSONResponse(_show(name, mixture))
 
     @router.delete(
-        "/v1/styles/{name}",
+        one,
         summary="Remove a house style",
         status_code=HTTPStatus.NO_CONTENT,
         response_class=Response,

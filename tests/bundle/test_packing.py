@@ -218,7 +218,7 @@ def test_house_styles_come_along(run: Run, tmp_path: Path) -> None:
     assert load(path).styles.get("brief") == long
     packed.styles.remove("brief")
     assert load(path).styles.get("brief") == brief
-    with pytest.raises(RequestError, match="there is no style 'curt'; there are brief, long"):
+    with pytest.raises(RequestError, match="there is no style 'curt'; choose one of these: brief, long"):
         packed.styles.remove("curt")
 
 

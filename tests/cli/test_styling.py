@@ -20,7 +20,7 @@ def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> 
     lines.write_text("up n2 k2\n\nup n3 k4\n", "utf-8")
     done = exadec("style", run, "loud", "--exemplar", "up n1 k1", "--exemplars", lines)
     assert done.returncode == 0, done.stderr
-    assert "Saved the style loud, the mean of 3." in done.stderr
+    assert "Saved the style loud, the mean of 3 exemplars." in done.stderr
     assert exadec("style", run).stdout == "loud\t3\n"
     assert exadec("style", run, "loud").stdout == "1\tup n1 k1\n1\tup n2 k2\n1\tup n3 k4\n"
     writer = load(run)

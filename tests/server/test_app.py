@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from typer.main import get_command
 
 from exadec.api import load
 from exadec.cli import app
-from exadec.training.checkpoint import open_run
+from exadec.training.checkpoint import open_corpus, open_run
 from exadec.training.trainer import train
 from support.serving import Server, serving
 from support.toys import make_guidable, toy_records, variant_config, write_splits
@@ -188,6 +189,33 @@ def test_an_accepted_text_is_an_exemplar_at_once_and_a_deleted_one_never_again(s
     assert (status, answer["error"]) == (409, "no exemplar has the group 'new'.")
 
 
+def test_examples_with_the_most_similar_exemplars_come_first(run: Path, tmp_path: Path) -> None:
+    """Records of the test set have few words that no other has, so those that are accepted here are nearest."""
+    sources = [record.source for record in islice(open_corpus(load(run).run).records("test"), 8)]
+    with serving(run, "--exemplars", tmp_path) as server:
+        for name in server.ask("/v1/retrieve", {"source": " ".join(sources), "k": 100})[1]["exemplars"]:
+            server.ask(f"/v1/exemplars/{name['id']}", method="DELETE")
+        server.ask("/v1/exemplars", {"source": sources[5], "target": "up n3"})
+        shown = [one["source"] for one in server.ask("/v1/examples")[1]["examples"]]
+    assert shown[0] == sources[5]
+    assert sorted(shown) == sorted(sources)
+
+
+def test_the_same_text_is_accepted_once(server: Server) -> None:
+    body = {"source": "house9 zork", "target": "up zork k5"}
+    status, first, _ = server.ask("/v1/exemplars", body)
+    assert status == 201
+    assert server.ask("/v1/exemplars", body)[:2] == (200, first)
+    for other in ({"target": "down zork k5"}, {"source": "house9 zork zork"}, {"group": "loud"}):
+        status, answer, _ = server.ask("/v1/exemplars", body | other)
+        assert (status, answer != first) == (201, True)
+        server.ask(f"/v1/exemplars/{answer['id']}", method="DELETE")
+    assert server.ask(f"/v1/exemplars/{first['id']}", method="DELETE")[0] == 204
+    status, again, _ = server.ask("/v1/exemplars", body)  # ids are never used again
+    assert (status, again != first) == (201, True)
+    server.ask(f"/v1/exemplars/{again['id']}", method="DELETE")
+
+
 def test_what_runs_here_is_told(server: Server, run: Path) -> None:
     status, model, _ = server.ask("/v1/model")
     assert status == 200
@@ -246,7 +274,7 @@ def test_thousands_of_groups_are_counted_and_searched(tmp_path: Path) -> None:
         for wrong in ("k=0", "k=x", "start=-1", f"search={'a' * 1001}"):
             status, answer, _ = server.ask(f"/v1/groups?{wrong}")
             assert (status, list(answer)) == (422, ["error"])
-            assert answer["error"].startswith(f"'{wrong.split('=')[0]}': ")
+            assert answer["error"].startswith(f"'{wrong.split('=')[0]}' must ")
 
 
 def test_requests_that_arrive_together_are_written_together(server: Server) -> None:
@@ -270,13 +298,13 @@ BAD = {
     "not UTF-8": (b'{"source": "\xff"}', 400, "cannot be read"),
     "deep": (b"[" * 100_000, 400, "cannot be read"),
     "long number": (b'{"source": "a", "k": ' + b"9" * 5000 + b"}", 400, "cannot be read"),
-    "half a character": (b'{"source": "\\ud800"}', 422, "'source' must be text"),
+    "half a character": (b'{"source": "\\ud800"}', 422, "'source' is not valid UTF-8."),
     "no source": ({}, 422, "'source' or 'table' is missing"),
     "empty": ({"source": ""}, 422, "'source' must be text that is not empty"),
     "blank": ({"source": " \n\t"}, 422, "'source' must be text that is not empty"),
-    "control characters": ({"source": "a\x00b"}, 422, "control characters"),
+    "control characters": ({"source": "a\x00b"}, 422, "'source' has a control character (U+0000); take it out."),
     "a megabyte": ({"source": LONG}, 413, "larger than 200,000 bytes"),
-    "wrong type": ({"source": 3}, 422, "'source'"),
+    "wrong type": ({"source": 3}, 422, "'source' must be text."),
     "both": ({"source": "a", "table": {"a": "b"}}, 422, "give 'source' or 'table', not both"),
     "nested table": ({"table": {"a": {"b": "c"}}}, 422, "'table' must be"),
     "empty table": ({"table": {}}, 422, "'table' must be"),
@@ -285,14 +313,20 @@ BAD = {
     "unknown key": ({"source": "a", "sauce": 1}, 422, "'sauce' is not known here"),
     "unknown half key": ({"source": "a", "\ud800": 1}, 422, "keys that are valid text"),
     "unknown option": ({"source": "a", "options": {"guidence": 1}}, 422, "'options.guidence' is not known here"),
-    "text for a number": ({"source": "a", "k": "2"}, 422, "'k'"),
+    "text for a number": ({"source": "a", "k": "2"}, 422, "'k' must be a whole number."),
+    "half a number": ({"source": "a", "k": 1.5}, 422, "'k' must be a whole number."),
+    "large number": ({"source": "a", "options": {"max_characters": 10**6}}, 422, "must be at most 100,000."),
+    "no list": ({"source": "a", "options": {"required": "b"}}, 422, "'options.required' must be a list."),
+    "long list": ({"source": "a", "options": {"required": ["b"] * 21}}, 422, "must have at most 20 in its list."),
+    "no switch": ({"source": "a", "explain": 1}, 422, "'explain' must be true or false."),
+    "no choice": ({"source": "a", "options": {"manner": "x"}}, 422, "'options.manner' must be 'free' or 'followed'."),
     "too many": ({"source": "a", "k": 3}, 409, "the beam of this model has 2"),
     "long word": ({"source": "a" * 20_000}, 409, "20,000 characters without a space"),
     "wide beam": ({"source": "a", "options": {"beam_size": 3}}, 409, "searches with 2 at most"),
     "more than the beam": ({"source": "a", "k": 2, "options": {"beam_size": 1}}, 409, "the beam of this model has 1"),
     "never ends": ({"source": "a", "options": {"min_length": 10_000}}, 409, "'min_length' must be below"),
-    "negative": ({"source": "a", "options": {"guidance": -1}}, 422, "'options.guidance'"),
-    "no number": (b'{"source": "a", "options": {"guidance": NaN}}', 422, "'options.guidance'"),
+    "negative": ({"source": "a", "options": {"guidance": -1}}, 422, "'options.guidance' must be at least 0."),
+    "no number": (b'{"source": "a", "options": {"guidance": NaN}}', 422, "'options.guidance' must be a"),
     "unknown group": ({"source": "a", "group": "x"}, 409, "no exemplar has the group 'x'"),
     "exemplar and group": ({"source": "a", "exemplar": "up", "group": "loud"}, 409, "use only one"),
     "emoji alone": ({"source": "a", "exemplar": "🙂"}, 409, "no word the model knows"),
@@ -387,7 +421,7 @@ def test_bad_names_in_a_path_are_refused(server: Server) -> None:
     for name in ("", "%20", "a%00b", "%F0%9F%99%82", "%E2%80%AE", "a" * 65, "a%2Fb", "%FF"):
         for method, body in (("PUT", style), ("GET", None), ("DELETE", None)):
             status, answer, _ = server.ask(f"/v1/styles/{name}", body, method)
-            assert status in (404, 409), (name, method, answer)
+            assert status == (422 if method == "PUT" else 404), (name, method, answer)
             assert list(answer) == ["error"]
         for method in ("GET", "DELETE"):
             status, answer, _ = server.ask(f"/v1/exemplars/{name}", method=method)

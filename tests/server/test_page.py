@@ -203,14 +203,24 @@ def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, 
     assert server.ask(f"/v1/exemplars/{name}")[1]["text"] == LOUD_TEXT
     page.get_by_role("button", name="Retrieve again").click()
     expect(page.locator(".card textarea").first).to_have_value(LOUD_TEXT)  # the nearest one now
+    page.wait_for_timeout(700)  # the address follows the last change
+    page.reload()
+    own = page.locator(".card", has_text="Your own")
+    expect(own.locator(".written")).to_have_text(LOUD_TEXT)
+    accepting = own.locator(".accept")
+    expect(accepting).to_have_text("Accept")
+    with page.expect_response("**/v1/exemplars") as answer:
+        accepting.click()
+    assert answer.value.json()["id"] == name  # not a second one
     page.get_by_role("button", name="Accepted ✓ undo").click()
     expect(page.get_by_role("button", name="Accepted")).to_have_count(0)
     assert server.ask(f"/v1/exemplars/{name}")[0] == 404
 
 
 def test_records_with_the_same_text_have_one_card(open_page: Any, server: Server) -> None:
-    source = "house77 house77 house77 n4 k5"
-    names = [server.ask("/v1/exemplars", {"source": source, "target": LOUD_TEXT})[1]["id"] for _ in range(3)]
+    source, others = "house77 house77 house77 n4 k5", ("n4 house77 house77 house77 k5", "k5 n4 house77 house77 house77")
+    bodies = [{"source": one, "target": LOUD_TEXT} for one in (source, *others)]
+    names = [server.ask("/v1/exemplars", body)[1]["id"] for body in bodies]
     page = ready(open_page(DESK, link(source=source)))
     texts = [page.locator(".card textarea").nth(number).input_value() for number in range(3)]
     assert texts[0] == LOUD_TEXT

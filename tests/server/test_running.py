@@ -117,7 +117,7 @@ def test_nothing_that_was_accepted_is_lost_when_it_is_killed(run: Path, tmp_path
     kept: dict[str, str] = {}
     deleted: set[str] = set()
     draw = random.Random(5)
-    for _ in range(3):
+    for life in range(3):
         with serving(run, "--exemplars", tmp_path) as server:
             for name, text in kept.items():
                 assert server.ask(f"/v1/exemplars/{name}")[1]["text"] == text
@@ -125,7 +125,7 @@ def test_nothing_that_was_accepted_is_lost_when_it_is_killed(run: Path, tmp_path
                 assert server.ask(f"/v1/exemplars/{name}")[0] == 404
             killer = threading.Timer(draw.uniform(0.1, 0.6), lambda server=server: server.process.kill())
             killer.start()
-            _change_until_it_is_gone(server, kept, deleted)
+            _change_until_it_is_gone(server, kept, deleted, life)
             killer.join()
     assert len(kept) > 10
     with serving(run, "--exemplars", tmp_path) as server:
@@ -135,10 +135,10 @@ def test_nothing_that_was_accepted_is_lost_when_it_is_killed(run: Path, tmp_path
         assert not deleted & {one["id"] for one in found}
 
 
-def _change_until_it_is_gone(server: Server, kept: dict[str, str], deleted: set[str]) -> None:
+def _change_until_it_is_gone(server: Server, kept: dict[str, str], deleted: set[str], life: int) -> None:
     """Accept and delete. A name is in neither once its deletion was asked for but not confirmed."""
     for number in range(100_000):
-        text = f"up zork n{number}"
+        text = f"up zork n{number} k{life}"
         try:
             status, answer, _ = server.ask("/v1/exemplars", {"source": f"zork house1 n{number}", "target": text})
             assert status == 201
@@ -231,6 +231,8 @@ def test_a_bundle_without_exemplars_writes_with_given_ones(run: Path, tmp_path: 
         for path, body in [*asked, ("/v1/exemplars", {"source": SOURCE, "target": "up"})]:
             status, answer, _ = server.ask(path, body)
             assert (status, "without its exemplars" in answer["error"]) == (409, True)
+        status, answer, _ = server.ask("/v1/map")
+        assert (status, "there is no map" in answer["error"]) == (409, True)
         assert server.ask("/v1/model")[1]["exemplars"] is None
         assert server.ask("/v1/examples")[1] == {"examples": []}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["toy.exadec"]

@@ -112,12 +112,19 @@ def test_styles_are_saved_used_and_removed(server: Server) -> None:
 @pytest.mark.parametrize(
     ("name", "exemplars", "status", "message"),
     [
-        ("-rf", [{"exemplar": LOUD}], 409, "cannot be the name"),
+        ("-rf", [{"exemplar": LOUD}], 422, "cannot be the name"),
+        (
+            "a%2Fb",
+            [{"exemplar": LOUD}],
+            422,
+            "'a/b' cannot be the name of a style: use up to 64 letters, digits, spaces,",
+        ),
+        ("a" * 5000, [{"exemplar": LOUD}], 422, "use up to 64 letters"),
         ("a", [{"exemplar": "zzz"}], 409, "no word the model knows"),
         ("a", [{"exemplar": LOUD, "weight": 0}], 409, "all weights"),
-        ("a", [{"exemplar": LOUD, "weight": -1}], 422, "exemplars.0.weight"),
+        ("a", [{"exemplar": LOUD, "weight": -1}], 422, "'exemplars.0.weight' must be at least 0."),
         ("a", [{"exemplar": LOUD, "mass": 1}], 422, "exemplars.0.mass"),
-        ("a", [], 422, "exemplars"),
+        ("a", [], 422, "'exemplars' must have at least 1 in its list."),
     ],
 )
 def test_a_style_that_cannot_be_is_refused(
