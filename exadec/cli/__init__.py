@@ -3,6 +3,7 @@
 In: arguments, files, text on stdin. Out: text on stdout, messages on stderr, exit status 2 for mistakes a user can fix.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from exadec.cli.configs import configs
-from exadec.cli.console import MessageHandler, Output, messages, say, with_options
+from exadec.cli.console import MessageHandler, messages, say, with_options
 from exadec.cli.data import inspect, prepare, retrieve
 from exadec.cli.experiment import experiment
 from exadec.cli.exporting import export
@@ -80,8 +81,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout = Output.instead_of(sys.stdout)
     logging.basicConfig(level=logging.WARNING, handlers=[MessageHandler()])
     logging.getLogger("exadec").setLevel(logging.INFO)  # such as word-vector coverage, or a reader's counts
     signal.signal(signal.SIGTERM, _end_as_with_ctrl_c)
@@ -104,6 +103,9 @@ def main() -> None:
     except InputError as error:
         _fail(with_options(str(error)))
     except OSError as error:
+        if error.filename is None and error.errno == errno.ENOSPC:  # every other file has a name
+            error.filename = "the output"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try once more when it ends
         named = error.filename is not None and error.strerror is not None
         _fail(f"{error.filename}: {error.strerror}." if named else str(error))
     except (MemoryError, RuntimeError) as error:

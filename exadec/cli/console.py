@@ -4,11 +4,7 @@ In: text for the user. Out: messages on stderr.
 """
 
 import logging
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -67,34 +63,6 @@ SearchOverrides = Annotated[
 def say(text: str, style: str = "") -> None:
     """Print a message on stderr, without wrapping it."""
     messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-class Output(TextIOWrapper):
-    """Standard output that says what it is when it cannot be written, as on a full disk."""
-
-    @staticmethod
-    def instead_of(stream: TextIOWrapper) -> "Output":
-        encoding, errors, by_line, through = stream.encoding, stream.errors, stream.line_buffering, stream.write_through
-        return Output(stream.detach(), encoding, errors, line_buffering=by_line, write_through=through)
-
-    def write(self, text: str) -> int:
-        with _naming_output():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with _naming_output():
-            super().flush()
-
-
-@contextmanager
-def _naming_output() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would try again when it ends
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise OSError(error.errno, error.strerror, "the output") from None
 
 
 def with_options(message: str) -> str:
