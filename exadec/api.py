@@ -259,7 +259,10 @@ class Writer:
         return list(dict.fromkeys(filter(None, map(self._inputs.found_text, found))))
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
-        """Raise the error that every request with this exemplar or this group would get, whatever its source."""
+        """Raise the error that every request with this exemplar or this group would get, whatever its source.
+
+        With neither of them, every request looks for an exemplar.
+        """
         self._inputs.refuse(exemplar, group)
 
     def answer(
@@ -272,7 +275,8 @@ class Writer:
     ) -> list[Generation | RequestError]:
         """One result for each request, in their order: a text, or the reason why there is none.
 
-        What is wrong with one request does not disturb the others. A file that is damaged or gone is an error for all.
+        What is wrong with one request does not disturb the others. If exemplars cannot be retrieved, requests that need
+        one have that error. Any other file that is damaged or gone is an error for all.
         `search` takes the place of the run's settings. `tell` is called with a request's number and the beginning of
         its text, as soon as the search can no longer change it.
         """

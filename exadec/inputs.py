@@ -87,13 +87,18 @@ class Inputs:
         ]
 
     def refuse(self, exemplar: str | None, group: str | None) -> None:
-        """Raise the error that every request with this exemplar or this group would get, whatever its source."""
+        """Raise the error that every request with this exemplar or this group would get, whatever its source.
+
+        With neither of them, every request looks for an exemplar.
+        """
         Request("", exemplar, group)
         self._announce(group)
         if exemplar is not None:
             self.read_given(exemplar, PieceTable(self.run.vocabulary))
-        elif group is not None and self.run.config.model.reads_exemplars:
-            self._retriever.members(group)
+        elif self.run.config.model.reads_exemplars:
+            if group is not None:
+                self._retriever.members(group)
+            _ = self._retriever.index
 
     def text(self, number: int) -> str:
         """The text of an exemplar that the retriever found, as the model reads it."""
@@ -121,8 +126,8 @@ class Inputs:
             return found
         requests = {number: one for number, one in enumerate(asked) if isinstance(one, Request)}
         without = {i: one for i, one in requests.items() if one.exemplar is None and one.mixture is None}
-        if 0 < len(without) < len(asked):  # the others can do without a retriever
-            try:
+        if without:
+            try:  # here, because other requests of the batch may do without a retriever
                 _ = self._retriever.index
             except InputError as error:
                 return {number: RequestError(str(error)) for number in without}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 import typer
 from rich.console import Console
 
-from exadec.cli.console import CorpusFolder, DeviceName, RunOrServer, SearchOverrides, messages, say
+from exadec.cli.console import CorpusFolder, DeviceName, RunOrServer, SearchOverrides, messages, say, with_options
 from exadec.corpus.record import SPLITS
 from exadec.errors import InputError, RequestError
 from exadec.reading.content import parse_json
@@ -119,9 +119,10 @@ def generate(
     from exadec.api import load
 
     writer = load(run, overrides, device, corpus)
-    writer.refuse(exemplar, group)
     if style is not None:
         writer.styles.get(style)
+    elif exemplar is not None or group is not None or vary is not None or not records:
+        writer.refuse(exemplar, group)  # otherwise a record may bring its exemplar
     how = Request("", exemplar, group, style=style)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
     lines = _requests(how, records, 4 * limits.batch_size if vary is None else 1)
@@ -174,7 +175,7 @@ def _generate_lines(
             result = one.error if isinstance(one, _Unread) else next(answers)
             uid = one.uid
             if isinstance(result, InputError):
-                message = _with_place(str(result), number)
+                message = _with_place(with_options(str(result)), number)
                 say(message)
                 show(uid, "", [], {"error": message})
                 bad += 1

@@ -100,10 +100,9 @@ class RemoteMethods:
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
         """The server says it when it is asked for a text."""
-        if exemplar is not None or group is not None:
-            [found] = self.answer([Request("-", exemplar, group)])
-            if isinstance(found, RequestError):
-                raise found
+        [found] = self.answer([Request("-", exemplar, group)])
+        if isinstance(found, RequestError):
+            raise found
 
     def answer(
         self,

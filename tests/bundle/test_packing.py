@@ -172,6 +172,9 @@ def test_requests_that_bring_an_exemplar_do_not_suffer_from_others(run: Run, tmp
     found = writer.answer([Request(source, "up n1 k1"), Request(source), Request(source, "down k1 n1")])
     assert [type(one) for one in found] == [Generation, RequestError, Generation]
     assert "no exemplar can be retrieved" in str(found[1])
+    alone = writer.answer([Request(source)] * 2)  # what else is in the batch makes no difference
+    assert [type(one) for one in alone] == [RequestError] * 2
+    assert str(alone[0]) == str(found[1])
 
 
 def test_without_exemplars_it_says_what_is_missing(run: Run, tmp_path: Path) -> None:

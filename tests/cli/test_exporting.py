@@ -39,6 +39,24 @@ def test_without_exemplars_it_says_what_is_missing(run: Path, folder: Path, tmp_
     assert_refused(exadec("swap", tmp_path / "a.exadec", "--source", SOURCE), "no exemplar can be retrieved")
 
 
+def test_records_without_an_exemplar_take_no_others_with_them(run: Path, tmp_path: Path) -> None:
+    """However the lines fall into batches: here a batch has nothing but records that need a retrieved exemplar."""
+    assert exadec("export", run, "--out", tmp_path / "a.exadec").returncode == 0
+    given, bare = json.dumps({"source": SOURCE, "exemplar": "up n1 k1"}), json.dumps({"source": SOURCE})
+    lines = "\n".join([given] * 4 + [bare] * 4 + [given] * 4)
+    batches = ["--set", "search.batch_size=1"]
+    done = exadec("generate", tmp_path / "a.exadec", "--records", "--json", *batches, stdin=lines.encode())
+    assert done.returncode == 2
+    rows = [*map(json.loads, done.stdout.splitlines())]
+    assert [bool(row["text"]) for row in rows] == [True] * 4 + [False] * 4 + [True] * 4
+    errors = done.stderr.splitlines()
+    assert [line.split(" ")[0] for line in errors[:4]] == [f"<stdin>:{number}:" for number in range(5, 9)]
+    assert all("with --corpus FOLDER, or export the run again with --with-exemplars." in line for line in errors[:4])
+    assert errors[4:] == ["4 of 12 lines could not be written; their results are empty."]
+    varied = exadec("generate", tmp_path / "a.exadec", "--records", "--vary", 2, stdin=lines.encode())
+    assert_refused(varied, "no exemplar can be retrieved")
+
+
 def test_onnx_files_are_written_and_their_sizes_said(run: Path, tmp_path: Path) -> None:
     done = exadec("export", run, "--onnx", tmp_path / "onnx")
     assert done.returncode == 0, done.stderr
