@@ -12,6 +12,7 @@ import numpy as np
 
 from exadec.corpus.prepare import Sequences
 from exadec.corpus.record import announce, fingerprint
+from exadec.corpus.segment import JOINER
 from exadec.corpus.vocabulary import NONE, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Found, Retriever
@@ -154,7 +155,7 @@ class Inputs:
             _refuse_unlicensed(request, checker)
             rules.append(Licensed(checker, spelling))
         if not request.is_free:
-            rules.insert(0, self._demands(request, instance, spelling))  # it is the quicker one
+            rules.insert(0, self._demands(request, instance, truncated, spelling))  # it is the quicker one
         rule = Together(rules) if rules else Rule()
         return Input(instance, shown, truncated, rule, licensing, fingerprint(request.source) >> 1)
 
@@ -194,16 +195,19 @@ class Inputs:
         parts = [(read[text][0], share) for (text, _), share in zip(mixture.parts, mixture.shares, strict=True)]
         return Shown(shown, heaviest, truncated=max(cut for _, cut in read.values()), mixture=parts)
 
-    def _demands(self, request: Request, instance: Instance, spelling: Spelling) -> Rule:
+    def _demands(self, request: Request, instance: Instance, truncated: int, spelling: Spelling) -> Rule:
         known = len(self.run.vocabulary)
-        copied = {*instance.source.tolist()}
+        read = [instance.source.tolist()]
         if self.run.config.model.attend_exemplar:
-            copied.update(*(ids.tolist() for ids in instance.exemplars))
-        rule, words = rule_for(request, spelling)
+            read += [ids.tolist() for ids in instance.exemplars]
+        copied = {word for ids in read for word in ids}
+        rule, words = rule_for(request, spelling, read)
         strange = [word for word in words if word >= known and word not in copied]
         if strange:
             [piece, *_] = spelling.table.decode(strange)
-            raise RequestError(f"the model cannot write {piece!r}: it is neither in its vocabulary nor in the source.")
+            unread = self.run.segmenter.segment(request.source) if truncated else []
+            reason = _why_not_written(piece, {*spelling.table.decode(copied)}, {*unread})
+            raise RequestError(f"the model cannot write {piece.removeprefix(JOINER)!r}: {reason}")
         return rule
 
     def _announce(self, group: str | None) -> list[str]:
@@ -246,6 +250,18 @@ class Inputs:
         size, unknown = len(self.run.vocabulary), self._retriever.corpus.table.unknown
         ids = self._targets[found.number].tolist()
         return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
+
+
+def _why_not_written(piece: str, copied: set[str], unread: set[str]) -> str:
+    """Why a piece outside the vocabulary is not written: `copied` can be copied, `unread` are those of a cut source."""
+    word = piece.removeprefix(JOINER)
+    forms = {word, JOINER + word}
+    if forms & copied:
+        space = "with" if piece.startswith(JOINER) else "without"
+        return f"it can be copied only as it was read, {space} a space before it; ask for it so."
+    if forms & unread:
+        return "the source was cut as too long, and it is in the part that was not read; shorten the source."
+    return "it is neither in its vocabulary nor in the source."
 
 
 def _refuse_unlicensed(request: Request, checker: Checker) -> None:

@@ -9,11 +9,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 import torch
 
-from exadec.corpus.segment import Segmenter
+from exadec.corpus.segment import JOINER, Segmenter
 from exadec.corpus.vocabulary import EOS, PAD, PieceTable
 from exadec.request import Request
 
@@ -174,11 +174,12 @@ class Renumbered(Rule):
         return self.rule.progress([*map(self.there, ids)])
 
 
-def rule_for(request: Request, spelling: Spelling) -> tuple[Rule, list[int]]:
-    """The rule of a request, and the words that it demands."""
+def rule_for(request: Request, spelling: Spelling, read: Sequence[Sequence[int]] = ()) -> tuple[Rule, list[int]]:
+    """The rule of a request, and the words that it demands. `read` are the texts that words can be copied from."""
     rules: list[Rule] = []
-    phrases = [spelling.ids(phrase) for phrase in request.required]
-    beginning = spelling.ids(request.beginning or "")
+    phrases = [_as_read(spelling.ids(phrase), spelling, read) for phrase in request.required]
+    given = spelling.ids(request.beginning or "")
+    beginning = _as_read(given, spelling, read)[-len(given) :]  # what begins a text needs no mark before it
     if beginning:
         rules.append(Beginning(beginning, spelling))
     if phrases:
@@ -188,6 +189,21 @@ def rule_for(request: Request, spelling: Spelling) -> tuple[Rule, list[int]]:
     if request.max_characters is not None:
         rules.append(Characters(request.max_characters, spelling))
     return Together(rules), [word for words in (beginning, *phrases) for word in words]
+
+
+def _as_read(ids: list[int], spelling: Spelling, read: Sequence[Sequence[int]]) -> list[int]:
+    """The ids of a phrase, or of the same phrase after a mark, `"Please` for `Please`, if a text has it only so.
+
+    A word outside the vocabulary can only be copied, and then it joins what is before it as it does where it was read.
+    """
+    known = len(spelling.table.vocabulary)
+    if not ids or ids[0] < known or any(ids[0] in text for text in read):
+        return ids
+    [joined] = spelling.table.look_up(JOINER + piece for piece in spelling.table.decode(ids[:1]))
+    for mark, word in (pair for text in read for pair in pairwise(text)):
+        if word == joined and not any(map(str.isalnum, spelling.text([mark]))):
+            return [mark, joined, *ids[1:]]
+    return ids
 
 
 def propose(rules: Sequence[Rule], words: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,9 @@
 """Rules of texts: exact against an enumeration of all texts, and kept by every text that a trained model writes."""
 
 import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -216,6 +218,57 @@ def test_a_writer_keeps_rules_and_says_what_it_cannot(writer: Writer) -> None:
     assert "cannot write 'zebra'" in str(refused[0])
     assert "found no text that keeps all demands" in str(refused[1])
     assert all(isinstance(one, RequestError) for one in refused)
+
+
+def quoting(words: str) -> Spelling:
+    """Knows these words, and joins marks to words."""
+    segmenter = WordSegmenter(pretokenized=False, lower_case=False)
+    return Spelling(segmenter, PieceTable(Vocabulary(segmenter.segment(words))))
+
+
+def test_a_word_that_is_read_only_after_a_mark_is_written_after_it() -> None:
+    spelling = quoting('He said: "stay" (a) b')
+    read = [spelling.ids('He said: "Please stay" (Zork) U.S.A Zork-x')]
+    marked, joined = spelling.table.look_up(['"', "￭Please"])
+    for request, words in (
+        (Request("s", required=("Please stay",)), [marked, joined, *spelling.ids("stay")]),
+        (Request("s", required=("Zork",)), spelling.table.look_up(["(", "￭Zork"])),
+        (Request("s", beginning="Please stay"), [joined, *spelling.ids("stay")]),
+        (Request("s", required=("A",)), spelling.ids("A")),  # `U.S.A` does not have it as a word
+        (Request("s", required=("Zork-x",)), spelling.ids("Zork-x")),
+        (Request("s", required=("stay",)), spelling.ids("stay")),
+    ):
+        rule, demanded = rule_for(request, spelling, read)
+        assert demanded == words, request
+        phrase = request.beginning or request.required[0]
+        assert phrase in spelling.text(demanded)
+        assert rule.allows(demanded, EOS)
+
+
+def test_a_writer_copies_what_is_quoted_and_says_why_it_cannot(tmp_path: Path) -> None:
+    write_splits(
+        tmp_path, [{"source": f'{one["source"]} "k1" .', "target": one["target"]} for one in toy_records(60, 0)]
+    )
+    config = variant_config(tmp_path, "adadec", epochs=1).replace("corpus", pretokenized=False, max_source=12)
+    writer = Writer(train(config, tmp_path / "run"))
+    source = 'n1 said: "Please go (Zork) k1'
+    for request in (
+        Request(source, required=("Please",)),
+        Request(source, required=("Zork", "Please")),
+        Request(source, beginning="Please"),
+        Request(source, beginning="n1", required=("Zork",)),
+    ):
+        text = writer.write(request).text
+        assert text.startswith(request.beginning or "")
+        assert all(re.search(rf"(?<!\w){phrase}(?!\w)", text) for phrase in request.required), text
+    for request, reason in (
+        (Request(source, required=("n1 Please",)), "'Please': it can be copied only as it was read, without a space"),
+        (Request(source, required=("(go",)), "'go': it can be copied only as it was read, with a space before it"),
+        (Request(source, required=("zebra",)), "'zebra': it is neither in its vocabulary nor in the source."),
+        (Request("n1 " * 12 + "zebra", required=("zebra",)), "'zebra': the source was cut as too long"),
+    ):
+        with pytest.raises(RequestError, match=re.escape(f"the model cannot write {reason}")):
+            writer.write(request)
 
 
 def test_requests_are_checked() -> None:
