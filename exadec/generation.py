@@ -54,7 +54,7 @@ class Generation:
     truncated: int
     """How many pieces of the source were over the limit and not read."""
     exemplar_truncated: int
-    """How many pieces of a given exemplar were over the limit and not read."""
+    """How many pieces of a given or accepted exemplar were over the limit and not read."""
     facts: list[Stated] | None = field(default=None, kw_only=True)
     """What the text states, and whether the source licenses it; None if `search.facts` is off."""
     exemplar_id: str | None = field(default=None, kw_only=True)

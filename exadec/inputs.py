@@ -178,7 +178,8 @@ class Inputs:
             return Shown((np.array([NONE]),) * count, [])
         texts = [text for one in dict.fromkeys(found) if (text := self.found_text(one)) is not None]
         name = None if found[0].number is None else self._retriever.name(found[0].number)
-        return Shown(tuple(self._read_found(one, table) for one in found), texts, name, found[0].similarity)
+        read = [self._read_found(one, table) for one in found]
+        return Shown(tuple(ids for ids, _ in read), texts, name, found[0].similarity, max(cut for _, cut in read))
 
     def refuse_mixture(self) -> None:
         """Raise the error that every mixture would get."""
@@ -228,28 +229,35 @@ class Inputs:
 
     def read_given(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
         """The ids of an exemplar, and how many of its pieces were cut."""
-        model, limit = self.run.config.model, self.run.config.corpus.max_target
+        model = self.run.config.model
         if not model.reads_exemplars:
             raise RequestError(f"this model ({model.variant}) does not read exemplars; leave the exemplar out.")
-        pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
-        if not pieces:
+        ids, cut = self._cut(exemplar, table)
+        if not len(ids):
             raise RequestError("the exemplar is empty; leave it out, or give another one.")
-        ids = np.array(table.encode(pieces[:limit]))
         if not (ids < len(self.run.vocabulary)).any():
             shown = exemplar if len(exemplar) <= _SHOWN else f"{exemplar[:_SHOWN]}..."
             raise RequestError(f"the exemplar {shown!r} has no word the model knows; give another one.")
-        return self.as_given(ids), max(0, len(pieces) - limit)
+        return self.as_given(ids), cut
 
-    def _read_found(self, found: Found, table: PieceTable) -> np.ndarray:
-        """The ids of the prepared corpus, as in training, except that this batch renumbers unknown words."""
+    def _read_found(self, found: Found, table: PieceTable) -> tuple[np.ndarray, int]:
+        """The ids of an exemplar, and how many of its pieces were cut.
+
+        Those of the prepared corpus are as in training, except that this batch renumbers unknown words. They were cut
+        when the corpus was made, and so is the text that is shown.
+        """
         if found.number is None:
-            return np.array([NONE])
+            return np.array([NONE]), 0
         if (accepted := self._retriever.accepted_text(found.number)) is not None:
-            pieces = self.run.segmenter.segment(" ".join(accepted.split()))
-            return np.array(table.encode(pieces[: self.run.config.corpus.max_target]))
+            return self._cut(accepted, table)
         size, unknown = len(self.run.vocabulary), self._retriever.corpus.table.unknown
         ids = self._targets[found.number].tolist()
-        return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids])
+        return np.array([i if i < size else table.encode([unknown[i - size]])[0] for i in ids]), 0
+
+    def _cut(self, exemplar: str, table: PieceTable) -> tuple[np.ndarray, int]:
+        limit = self.run.config.corpus.max_target
+        pieces = self.run.segmenter.segment(" ".join(exemplar.split()))
+        return np.array(table.encode(pieces[:limit])), max(0, len(pieces) - limit)
 
 
 def _why_not_written(piece: str, copied: set[str], unread: set[str]) -> str:

@@ -216,6 +216,17 @@ def test_the_same_text_is_accepted_once(server: Server) -> None:
     server.ask(f"/v1/exemplars/{again['id']}", method="DELETE")
 
 
+def test_what_is_cut_of_an_accepted_exemplar_is_counted(server: Server) -> None:
+    limit = server.ask("/v1/model")[1]["max_target"]
+    body = {"source": f"{SOURCE} xylo", "target": "up n3 " * limit}
+    name = server.ask("/v1/exemplars", body)[1]["id"]
+    found = server.ask("/v1/write", {"source": body["source"]})[1]
+    given = server.ask("/v1/write", {"source": body["source"], "exemplar": body["target"]})[1]
+    assert server.ask(f"/v1/exemplars/{name}", method="DELETE")[0] == 204
+    assert found["exemplar"]["id"] == name
+    assert found["exemplar_truncated"] == given["exemplar_truncated"] == limit
+
+
 def test_what_runs_here_is_told(server: Server, run: Path) -> None:
     status, model, _ = server.ask("/v1/model")
     assert status == 200
