@@ -15,6 +15,7 @@ from exadec.request import Request, parse_request
         ({"source": " a  b "}, Request("a b")),
         ({"source": "a", "exemplar": "b", "group": "c", "uid": 4, "target": "d"}, Request("a", "b", "c", "4")),
         ({"table": {"name": "The Oak", "seats": 4}}, Request("name : The Oak | seats : 4")),
+        ({"table": [["name", "The Oak"], ["food", ""]]}, Request("name : The Oak | food :")),
         ({"source": "a", "exemplar": None, "group": None}, Request("a")),
     ],
 )
@@ -27,12 +28,14 @@ def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
     [
         ("{", "here:1: not JSON"),
         ("[]", "here:1: expected a JSON object, but found a list."),
-        ("{}", "here:1: the record has no 'source'."),
+        ("{}", "here:1: the record has no 'source' and no 'table'."),
         ('{"source": ""}', "here:1: the record's 'source' is empty."),
         ('{"source": 5}', "here:1: 'source' must be text, but is a number."),
         ('{"source": "a", "exemplar": ["b"]}', "here:1: 'exemplar' must be text, but is a list."),
         ('{"source": "a", "group": {}}', "here:1: 'group' must be text or a number, but is an object."),
         ('{"table": []}', "here:1: 'table' is empty."),
+        ('{"table": {"": ""}}', "here:1: 'table' has no attribute with a name and a value."),
+        ('{"table": [["a", " "], ["", "b"]]}', "here:1: 'table' has no attribute with a name and a value."),
         ('{"source": "a", "table": {"b": "c"}}', "here:1: give 'source' or 'table', not both."),
         ('{"source": "a\\u0007b"}', "here:1: the source has a control character (U+0007); take it out."),
         ('{"source": "a", "exemplar": "\\u0000"}', "here:1: the exemplar has a control character (U+0000)"),

@@ -74,6 +74,11 @@ def linearize(table: Iterable[tuple[str, ...]]) -> str:
     return " | ".join(cells)
 
 
+def says_something(table: Iterable[tuple[object, ...]]) -> bool:
+    """Whether an attribute of the table has both a name and a value."""
+    return any(str(attribute).strip() and str(value).strip() for *_, attribute, value in table)
+
+
 def announce(group: str) -> str:
     """What the model reads before a source of this group if `corpus.group_in_source` is set: `The Oak Gazette |`."""
     return f"{' '.join(group.split())} |"
@@ -292,7 +297,8 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
         target = ""
     for name, value in (("source", source), ("target", target)):
         if value is None:
-            raise InputError(f"{where}: the record has no {name!r}.")
+            lacking = "'source' and no 'table'" if name == "source" else repr(name)
+            raise InputError(f"{where}: the record has no {lacking}.")
         if not isinstance(value, str):
             raise InputError(f"{where}: {name!r} must be text, but is {name_kind(value)}.")
         if not value.strip() and (name == "source" or require_target):
@@ -344,4 +350,6 @@ def _read_table(value: object, where: str) -> Table | None:
         if not isinstance(part, str | int | float) or isinstance(part, bool):
             kind = name_kind(part)
             raise InputError(f"{where}: an attribute or a value of 'table' must be text or a number, but is {kind}.")
+    if not says_something(value):
+        raise InputError(f"{where}: 'table' has no attribute with a name and a value.")
     return tuple(tuple(map(str, entry)) for entry in value)

@@ -22,7 +22,8 @@ _MOST = 3
 """Faults of a body that are named at a time."""
 _TABLE = (
     "must be an object with attributes and their values, a list of [attribute, value] pairs, or a list of [subject, "
-    "property, object] triples: not empty, not nested, and with text or numbers as values, without control characters"
+    "property, object] triples: not empty or blank, not nested, and with text or numbers as values, without control "
+    "characters"
 )
 
 

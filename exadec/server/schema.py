@@ -10,9 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    StringConstraints,
+    Tag,
+)
 
-from exadec.corpus.record import linearize
+from exadec.corpus.record import linearize, says_something
 from exadec.request import Request
 from exadec.styles import LARGEST, Mixture
 
@@ -26,10 +36,34 @@ Cell = PlainText | int | Number
 # JSON has no tuples, so a strict tuple would refuse every list.
 Pair = Annotated[tuple[PlainText, Cell], Strict(False)]
 Triple = Annotated[tuple[PlainText, PlainText, Cell], Strict(False)]
-Entries = Annotated[list[Pair], Field(min_length=1)]
-Triples = Annotated[list[Triple], Field(min_length=1)]
+_NAMED: dict[str, Any] = {"type": "string", "pattern": r"\S"}
+_SAID: dict[str, Any] = {"anyOf": [{"type": "number"}, _NAMED]}
+_SOMETHING_SAID: dict[str, Any] = {"not": {"patternProperties": {r"\S": {"not": _SAID}}}}
+"""How the description says of attributes what `_require_content` does."""
+
+
+def _require_content(table: Any) -> Any:
+    if not says_something(table.items() if isinstance(table, dict) else table):
+        raise ValueError("no attribute has a name and a value")
+    return table
+
+
+Entries = Annotated[
+    list[Pair],
+    AfterValidator(_require_content),
+    Field(min_length=1, json_schema_extra={"contains": {"prefixItems": [_NAMED, _SAID]}}),
+]
+Triples = Annotated[
+    list[Triple],
+    AfterValidator(_require_content),
+    Field(min_length=1, json_schema_extra={"contains": {"prefixItems": [{}, _NAMED, _SAID]}}),
+]
 # Without `additionalProperties`, the description would allow anything under keys with control characters.
-Attributes = Annotated[dict[PlainText, Cell], Field(min_length=1, json_schema_extra={"additionalProperties": False})]
+Attributes = Annotated[
+    dict[PlainText, Cell],
+    AfterValidator(_require_content),
+    Field(min_length=1, json_schema_extra={"additionalProperties": False, **_SOMETHING_SAID}),
+]
 Table = Attributes | Entries | Triples
 Group = Annotated[Text | None, Field(description="Search only the exemplars of this group: an outlet, an author.")]
 

@@ -49,6 +49,7 @@ def test_a_given_exemplar_a_group_and_a_table_are_heard(server: Server) -> None:
     for table in ({"n": "n3", "k": 5}, [["n", "n3"], ["k", 5]]):
         _, found, _ = server.ask("/v1/write", {"table": table, "pieces": True})
         assert found["memory"] == ["n", ":", "n3", "|", "k", ":", "5"]
+    assert server.ask("/v1/write", {"table": {"n": "", "k": 0}})[0] == 200  # one of them has a value
     _, triples, _ = server.ask("/v1/write", {"table": [["n3", "k", 5]], "pieces": True})
     assert triples["memory"] == ["subject", ":", "n3", "|", "k", ":", "5"]
 
@@ -319,6 +320,9 @@ BAD = {
     "both": ({"source": "a", "table": {"a": "b"}}, 422, "give 'source' or 'table', not both"),
     "nested table": ({"table": {"a": {"b": "c"}}}, 422, "'table' must be"),
     "empty table": ({"table": {}}, 422, "'table' must be"),
+    "blank table": ({"table": {"": "", " ": "a", "b": " "}}, 422, "'table' must be"),
+    "blank pairs": ({"table": [["", ""], ["a", "\t"]]}, 422, "not empty or blank"),
+    "blank triples": ({"table": [["a", "b", ""], ["a", "", "b"]]}, 422, "not empty or blank"),
     "uneven table": ({"table": [["a", "b"], ["a", "b", "c"]]}, 422, "'table' must be"),
     "nested pairs": ({"table": [["a", ["b"]]]}, 422, "without control characters."),
     "unknown key": ({"source": "a", "sauce": 1}, 422, "'sauce' is not known here"),
