@@ -3,7 +3,7 @@
 In: a configuration; or a run folder, then sources and exemplars as text. Out: a `Run`; or `Generation`s.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -171,13 +171,8 @@ class Writer:
         """`write` for many sources at once. An exemplar, or a group, is one for all or a list with one for each."""
         if isinstance(sources, str):
             raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
-        exemplars = [exemplars] * len(sources) if exemplars is None or isinstance(exemplars, str) else exemplars
-        groups = [group] * len(sources) if group is None or isinstance(group, str) else group
-        for name, values in (("exemplars", exemplars), ("group", groups)):
-            if len(values) != len(sources):
-                lengths = f"as long as `sources`, {len(sources)}, but has length {len(values)} instead"
-                raise ValueError(f"`{name}` must be {lengths}.")
-        requests = [*map(complete_request, sources, exemplars, groups)]
+        each = [_one_for_each(*one, len(sources)) for one in (("exemplars", exemplars), ("group", group))]
+        requests = [*map(complete_request, sources, *each)]
         results = []
         for result in self.answer(requests, n_best, guidance):
             if isinstance(result, RequestError):
@@ -381,6 +376,15 @@ class Writer:
     @property
     def _copies_exemplar(self) -> bool:
         return self.run.config.model.attend_exemplar
+
+
+def _one_for_each(name: str, given: str | Sequence[str | None] | None, count: int) -> Sequence[str | None]:
+    """One value for all, or a list with one for each of the sources. What is no text is refused later, as a value."""
+    if isinstance(given, str) or not isinstance(given, Sized):
+        return [given] * count
+    if len(given) != count:
+        raise ValueError(f"`{name}` must be as long as `sources`, {count}, but has length {len(given)} instead.")
+    return given
 
 
 def _tell_as(tell: TellText, numbers: Sequence[int], place: int, text: str) -> None:

@@ -40,19 +40,25 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("source", "exemplar", "group", "style"):
             text = getattr(self, name)
-            if not isinstance(text, str) and (text is not None or name == "source"):
-                raise RequestError(f"the {name} must be text, but is {name_kind(text)}.")
-            require_plain_text(text or "", f"the {name}")
-        phrases = [("the beginning", self.beginning)] if self.beginning is not None else []
-        phrases += [(f"a {kind} phrase", one) for kind in ("required", "forbidden") for one in getattr(self, kind)]
-        for name, phrase in phrases:
-            require_plain_text(phrase, name)
-            if not phrase.strip():
-                raise RequestError(f"{name} is empty; leave it out.")
+            if text is not None or name == "source":
+                _require_text(text, f"the {name}")
+        if self.beginning is not None:
+            _require_phrase(self.beginning, "the beginning")
+        for kind in ("required", "forbidden"):
+            phrases = getattr(self, kind)
+            if isinstance(phrases, str) or not isinstance(phrases, Sequence):
+                raise RequestError(f"the {kind} phrases must be a list of texts, but are {name_kind(phrases)}.")
+            for phrase in phrases:
+                _require_phrase(phrase, f"a {kind} phrase")
+        if self.mixture is not None and not isinstance(self.mixture, Mixture):
+            raise RequestError(f"the mixture must be a `Mixture`, but is {name_kind(self.mixture)}.")
         if sum(one is not None for one in (self.exemplar, self.mixture, self.style)) > 1:
             raise RequestError("an exemplar, a mixture and a style exclude each other; give one of them.")
-        if self.max_characters is not None and self.max_characters < 1:
-            raise RequestError(f"max_characters must be at least 1, but is {self.max_characters}.")
+        most = self.max_characters
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool)):
+            raise RequestError(f"max_characters must be a whole number, but is {most!r}.")
+        if most is not None and most < 1:
+            raise RequestError(f"max_characters must be at least 1, but is {most}.")
 
     def with_mixture(self, mixture: Mixture) -> "Request":
         """The same, with a mixture in the place of its style or exemplar."""
@@ -69,6 +75,18 @@ class Request:
         return self.beginning is None and not self.required and not self.forbidden and self.max_characters is None
 
 
+def _require_text(text: object, name: str) -> None:
+    if not isinstance(text, str):
+        raise RequestError(f"{name} must be text, but is {name_kind(text)}.")
+    require_plain_text(text, name)
+
+
+def _require_phrase(phrase: str, name: str) -> None:
+    _require_text(phrase, name)
+    if not phrase.strip():
+        raise RequestError(f"{name} is empty; leave it out.")
+
+
 def complete_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
     """A source as a request. What a request says itself comes first."""
     if not isinstance(source, Request):
@@ -78,6 +96,7 @@ def complete_request(source: str | Request, exemplar: str | None, group: str | N
 
 def require_sources(sources: Sequence[str], group: str | None) -> None:
     """Refuse sources that nothing could be written from, before exemplars are looked for."""
+    _require_list(sources, "sources")
     for source in sources:
         Request(source, group=group)
         if not source.strip():
@@ -86,8 +105,15 @@ def require_sources(sources: Sequence[str], group: str | None) -> None:
 
 def require_exemplars(texts: Sequence[str]) -> None:
     """Refuse texts that could not be given as exemplars to any model."""
+    _require_list(texts, "exemplars")
     for text in texts:
         Request("", text)
+
+
+def _require_list(texts: Sequence[str], name: str) -> None:
+    """A text is a sequence of texts, too: its letters."""
+    if isinstance(texts, str):
+        raise InputError(f"`{name}` is one text, not a list of texts; write it in brackets: [text].")
 
 
 def request_to_vary(source: str | Request, count: int, group: str | None) -> Request:

@@ -43,6 +43,10 @@ class Mixture:
     @staticmethod
     def of(exemplars: Sequence[str]) -> "Mixture":
         """All of them count the same."""
+        if isinstance(exemplars, str):  # a sequence of texts, too: its letters
+            raise RequestError(
+                "a mixture needs a list of exemplars, but this is one text; write it in brackets: [text]."
+            )
         return Mixture(tuple((text, 1.0) for text in exemplars))
 
     @property

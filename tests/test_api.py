@@ -505,6 +505,10 @@ def test_wrong_arguments_are_one_line(writers: dict[str, Writer]) -> None:
         writer.write(5)  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"^the source must be text, but is null\.$"):
         writer.write(["a", None])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"^the exemplar must be text, but is a number\.$"):
+        writer.write(SOURCES[0], exemplar=5)  # type: ignore[call-overload]
+    with pytest.raises(InputError, match=r"^the group must be text, but is a number\.$"):
+        writer.write_all(SOURCES, group=5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"`split` must be one of train, valid, test, but is 'tst'"):
         evaluate(writer.run.folder, "tst")
 

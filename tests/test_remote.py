@@ -287,6 +287,13 @@ def test_what_is_no_text_is_the_same_error_at_both_doors(remote: Writer, local: 
                 DOORS[door](writer, " ")
 
 
+def test_one_text_is_no_list_of_texts(remote: Writer, local: Writer) -> None:
+    for writer in (remote, local):
+        for ask, name in ((writer.retrieve, "sources"), (writer.read_coefficients, "exemplars")):
+            with pytest.raises(InputError, match=f"`{name}` is one text, not a list of texts; write it in brackets"):
+                ask("abc")
+
+
 def test_what_every_request_would_be_refused_for_is_refused_at_once(remote: Writer, local: Writer) -> None:
     for writer in (remote, local):
         writer.refuse()

@@ -47,3 +47,30 @@ def test_mistakes_are_named(line: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_request(line, "here:1")
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"forbidden": "Porto"}, "the forbidden phrases must be a list of texts, but are text."),
+        ({"required": "Rossi"}, "the required phrases must be a list of texts, but are text."),
+        ({"required": {"Rossi"}}, "the required phrases must be a list of texts, but are of the type set."),
+        ({"required": (5,)}, "a required phrase must be text, but is a number."),
+        ({"forbidden": None}, "the forbidden phrases must be a list of texts, but are null."),
+        ({"beginning": 5}, "the beginning must be text, but is a number."),
+        ({"exemplar": b"a"}, "the exemplar must be text, but is of the type bytes."),
+        ({"mixture": "a"}, "the mixture must be a `Mixture`, but is text."),
+        ({"max_characters": 10.5}, "max_characters must be a whole number, but is 10.5."),
+        ({"max_characters": "x"}, "max_characters must be a whole number, but is 'x'."),
+        ({"max_characters": True}, "max_characters must be a whole number, but is True."),
+        ({"max_characters": 0}, "max_characters must be at least 1, but is 0."),
+    ],
+)
+def test_fields_of_another_type_are_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Request("A flood reached Porto.", **fields)
+    assert str(caught.value) == message
+
+
+def test_a_list_of_phrases_may_be_a_list() -> None:
+    assert not Request("a", required=["b"]).is_free  # type: ignore[arg-type]

@@ -76,3 +76,8 @@ def test_styles_saved_at_once_are_all_kept(tmp_path: Path) -> None:
         list(pool.map(lambda number: styles.save(f"style {number}", Mixture.of([f"text {number}"])), range(12)))
     assert len(styles.all()) == 12
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["s.json"]
+
+
+def test_one_exemplar_is_no_list_of_exemplars() -> None:
+    with pytest.raises(InputError, match=r"needs a list of exemplars, but this is one text; write it in brackets"):
+        Mixture.of("Fire: two hurt")

@@ -325,9 +325,10 @@ def to_record(row: dict[str, object], where: str, default_uid: str, require_targ
 
 
 def name_kind(value: object) -> str:
-    """What a JSON value is, for people."""
+    """What a JSON value is, for people. In Python it may be something else, too."""
     kinds: dict[type, str] = {dict: "an object", list: "a list", bool: "true or false", str: "text", type(None): "null"}
-    return kinds.get(type(value), "a number")
+    other = "a number" if isinstance(value, int | float) else f"of the type {type(value).__name__}"
+    return kinds.get(type(value), other)
 
 
 def _read_table(value: object, where: str) -> Table | None:
