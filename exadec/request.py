@@ -9,7 +9,7 @@ from typing import Any
 
 from exadec.corpus.record import name_kind, parse_row, to_record
 from exadec.errors import InputError, RequestError
-from exadec.reading.content import require_plain_text
+from exadec.reading.content import matches, require_plain_text
 from exadec.styles import Mixture
 
 
@@ -59,6 +59,11 @@ class Request:
             raise RequestError(f"max_characters must be a whole number, but is {most!r}.")
         if most is not None and most < 1:
             raise RequestError(f"max_characters must be at least 1, but is {most}.")
+
+    def require_one_exemplar(self, told_groups: bool) -> None:
+        """Refuse a group beside an exemplar, unless the model is told the group itself."""
+        if self.exemplar is not None and self.group is not None and not told_groups:
+            raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
 
     def with_mixture(self, mixture: Mixture) -> "Request":
         """The same, with a mixture in the place of its style or exemplar."""
@@ -132,6 +137,11 @@ def parse_request(line: str, where: str) -> Request:
     row: dict[str, Any] = parse_row(line, where)
     if row.get("source") is not None and row.get("table") is not None:
         raise InputError(f"{where}: give 'source' or 'table', not both.")
+    if isinstance(row.get("options"), dict):  # another kind of value is a foreign column
+        raise InputError(
+            f"{where}: a record has no 'options'; give beginning, required, forbidden and max_characters without it, "
+            "and settings for all records: `exadec generate RUN --set search.NAME=VALUE`."
+        )
     for key in ("exemplar", "beginning", "style"):
         _check(row, key, str, "text", where)
     _check(row, "max_characters", int, "a whole number", where)
@@ -150,10 +160,23 @@ def parse_request(line: str, where: str) -> Request:
             tuple(row.get("required") or ()),
             tuple(row.get("forbidden") or ()),
             row.get("max_characters"),
-            style=row.get("style"),
+            _read_mixture(row.get("mixture")),
+            row.get("style"),
         )
     except RequestError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _read_mixture(parts: object) -> Mixture | None:
+    """As a server reads it: exemplars, each with its weight or 1."""
+    if parts is None:
+        return None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise RequestError("'mixture' must be a list of objects, each with an exemplar and perhaps a weight.")
+    weighed = [{"weight": 1.0, **part} for part in parts]
+    if not matches(weighed, [{"exemplar": str, "weight": float}]):
+        raise RequestError("an exemplar of 'mixture' must be text, and its weight a number.")
+    return Mixture(tuple((part["exemplar"], part["weight"]) for part in weighed))
 
 
 def _check(row: Mapping[str, Any], key: str, kind: type, named: str, where: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from exadec.errors import InputError
 from exadec.request import Request, parse_request
+from exadec.styles import Mixture
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,11 @@ from exadec.request import Request, parse_request
         ({"table": {"name": "The Oak", "seats": 4}}, Request("name : The Oak | seats : 4")),
         ({"table": [["name", "The Oak"], ["food", ""]]}, Request("name : The Oak | food :")),
         ({"source": "a", "exemplar": None, "group": None}, Request("a")),
+        (
+            {"source": "a", "mixture": [{"exemplar": "b", "weight": 3}, {"exemplar": "c"}]},
+            Request("a", mixture=Mixture((("b", 3), ("c", 1.0)))),
+        ),
+        ({"source": "a", "options": "red", "k": 3, "mixture": None}, Request("a")),
     ],
 )
 def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
@@ -37,6 +43,13 @@ def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
         ('{"table": {"": ""}}', "here:1: 'table' has no attribute with a name and a value."),
         ('{"table": [["a", " "], ["", "b"]]}', "here:1: 'table' has no attribute with a name and a value."),
         ('{"source": "a", "table": {"b": "c"}}', "here:1: give 'source' or 'table', not both."),
+        ('{"source": "a", "options": {"guidance": 1}}', "here:1: a record has no 'options'; give beginning, required,"),
+        ('{"source": "a", "mixture": ["b"]}', "here:1: 'mixture' must be a list of objects, each with an exemplar"),
+        ('{"source": "a", "mixture": {}}', "here:1: 'mixture' must be a list of objects, each with an exemplar"),
+        ('{"source": "a", "mixture": [{"weight": 1}]}', "here:1: an exemplar of 'mixture' must be text"),
+        ('{"source": "a", "mixture": [{"exemplar": "b", "weight": true}]}', "here:1: an exemplar of 'mixture' must be"),
+        ('{"source": "a", "mixture": []}', "here:1: a mixture needs from 1 to 1,000 exemplars, but has 0."),
+        ('{"source": "a", "mixture": [{"exemplar": "b"}], "style": "c"}', "here:1: an exemplar, a mixture and a style"),
         ('{"source": "a\\u0007b"}', "here:1: the source has a control character (U+0007); take it out."),
         ('{"source": "a", "exemplar": "\\u0000"}', "here:1: the exemplar has a control character (U+0000)"),
         ('{"source": "a", "required": ["b\\u001b[2J"]}', "here:1: a required phrase has a control character (U+001B)"),

@@ -69,7 +69,7 @@ def generate(
         bool,
         typer.Option(
             "--records",
-            help="Each line of stdin is a JSON record: source or table, and perhaps exemplar, group and uid.",
+            help="Each line of stdin is a JSON record: source or table, and perhaps exemplar, mixture, group and uid.",
         ),
     ] = False,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
@@ -125,7 +125,7 @@ def generate(
         writer.refuse(exemplar, group)  # otherwise a record may bring its exemplar
     how = Request("", exemplar, group, style=style)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
-    lines = _requests(how, records, 4 * limits.batch_size if vary is None else 1)
+    lines = _requests(how, records, limits.told_groups, 4 * limits.batch_size if vary is None else 1)
     _generate_lines(limits, answer, lines, partial(_show, as_json, vary or n_best))
 
 
@@ -144,7 +144,7 @@ def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterato
     """The best of several texts for each request, with the others as its alternatives."""
     for request in requests:
         if not request.asks_for_exemplar:
-            yield RequestError("--vary looks for exemplars by itself; leave out exemplar and style.")
+            yield RequestError("--vary looks for exemplars by itself; leave out exemplar, mixture and style.")
             continue
         try:
             texts = writer.vary(request, count)
@@ -360,7 +360,7 @@ def _generate_split(
         say("They were written with other settings than the run's own, so reports and model cards do not show them.")
 
 
-def _requests(how: Request, records: bool, most: int) -> "Iterator[list[Request | _Unread]]":
+def _requests(how: Request, records: bool, told_groups: bool, most: int) -> "Iterator[list[Request | _Unread]]":
     """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error.
 
     `how` has what the options say for all of them.
@@ -375,7 +375,7 @@ def _requests(how: Request, records: bool, most: int) -> "Iterator[list[Request 
             part = lines[start : start + most]
             if number == 0 and not records and _LIKE_A_RECORD.match(part[0]):
                 say("The first line looks like a JSON record, but is read as text; --records reads records.")
-            yield [_read_request(raw, number + place, how, records) for place, raw in enumerate(part, 1)]
+            yield [_read_request(raw, number + place, how, records, told_groups) for place, raw in enumerate(part, 1)]
             number += len(part)
 
 
@@ -386,7 +386,7 @@ class _Unread(NamedTuple):
     uid: str | None
 
 
-def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Request | _Unread:
+def _read_request(raw: bytes, number: int, how: Request, records: bool, told_groups: bool) -> Request | _Unread:
     line = ""
     try:
         line = decode_line(raw, STDIN, number)
@@ -395,6 +395,7 @@ def _read_request(raw: bytes, number: int, how: Request, records: bool) -> Reque
         if not records:
             return replace(how, source=line)
         one = parse_request(line, f"{STDIN}:{number}")
+        one.require_one_exemplar(told_groups)
         if not one.asks_for_exemplar:
             return replace(one, group=one.group or how.group)
         return replace(one, exemplar=how.exemplar, group=one.group or how.group, style=how.style)

@@ -269,8 +269,7 @@ class Desk:
         if settings.get("temperature", search.temperature) > 0 and (request.required or followed):
             what = "required phrases need" if request.required else "a followed manner needs"
             raise RequestError(f"{what} a search; set 'temperature' to 0.")
-        if request.exemplar is not None and request.group is not None and not run.config.corpus.group_in_source:
-            raise RequestError("'exemplar' gives the exemplar and 'group' says where to look for one: use only one.")
+        request.require_one_exemplar(run.config.corpus.group_in_source)
         if request.asks_for_exemplar and run.config.model.reads_exemplars:
             _ = self.retriever
 

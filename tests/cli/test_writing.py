@@ -12,6 +12,7 @@ import pytest
 
 from exadec import load
 from exadec.request import Request
+from exadec.styles import Mixture
 from exadec.training.checkpoint import open_run
 from support.command import SOURCE, assert_refused, assert_refused_in, exadec
 from support.forked import run_forked
@@ -278,6 +279,26 @@ def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     assert "<stdin>:4: the exemplar 'xyzzy' has no word" in done.stderr
     plain = exadec("generate", run, "--records", "--exemplar", "up n1 k1", stdin=json.dumps(rows[1]).encode())
     assert plain.stdout.strip() == found[0]["text"]
+
+
+def test_records_ask_for_what_a_server_takes(run: Path) -> None:
+    mixture = [{"exemplar": "up n1 k1", "weight": 3}, {"exemplar": "down k1 n1"}]
+    rows: list[object] = [
+        {"source": SOURCE, "mixture": mixture},
+        {"source": SOURCE, "exemplar": "up n1 k1", "group": "nosuch"},
+        {"source": SOURCE, "options": {"guidance": 1}},
+        {"source": SOURCE, "options": "of another program"},
+    ]
+    done = exadec("generate", run, "--records", "--json", stdin="\n".join(map(json.dumps, rows)).encode())
+    assert done.returncode == 2
+    mixed, *refused, foreign = map(json.loads, done.stdout.splitlines())
+    expected = Mixture((("up n1 k1", 3.0), ("down k1 n1", 1.0)))
+    assert mixed["text"] == load(run).write(Request(SOURCE, mixture=expected)).text
+    assert mixed["exemplar"] == "up n1 k1"
+    assert "<stdin>:2: 'exemplar' gives the exemplar and 'group' says where to look" in refused[0]["error"]
+    assert "<stdin>:3: a record has no 'options'" in refused[1]["error"]
+    assert "--set search.NAME=VALUE" in refused[1]["error"]
+    assert foreign["text"]
 
 
 def test_bulk_input_keeps_its_order_and_comes_as_it_is_written(run: Path) -> None:
