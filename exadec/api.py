@@ -227,6 +227,11 @@ class Writer:
         them is left out. If that is so with all of them, the error of the first one is raised.
         """
         request = request_to_vary(source, count, group)
+        if not self.reads_exemplars:
+            raise RequestError(
+                f"this model ({self.run.config.model.variant}) does not read exemplars, so its texts do not vary with "
+                "them; ask for the best texts of one search."
+            )
         exemplars = self._find_several(request.source, request.group, min(_MOST_TRIED, 8 * count))
         told = replace(request, group=request.group if self._tells_groups else None)
         found: dict[str, Generation] = {}

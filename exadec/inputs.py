@@ -184,8 +184,13 @@ class Inputs:
     def refuse_mixture(self) -> None:
         """Raise the error that every mixture would get."""
         model = self.run.config.model
+        if not model.reads_exemplars:
+            raise RequestError(f"this model ({model.variant}) does not read exemplars; leave out mixture and style.")
         if not model.adaptive:
-            raise RequestError(f"this model ({model.variant}) has no coefficients to mix; give it one exemplar.")
+            raise RequestError(
+                f"this model ({model.variant}) has no coefficients to mix, so it takes no mixture and no style; give "
+                "it one exemplar with each text."
+            )
 
     def _mix(self, mixture: Mixture, table: PieceTable) -> Shown:
         self.refuse_mixture()
@@ -213,7 +218,14 @@ class Inputs:
 
     def _announce(self, group: str | None) -> list[str]:
         """The pieces that tell the model the group, as in the sources it was trained on."""
-        if group is None or not self.run.config.corpus.group_in_source:
+        if group is None:
+            return []
+        if not self.run.config.corpus.group_in_source:
+            model = self.run.config.model
+            if not model.reads_exemplars:
+                raise RequestError(
+                    f"this model ({model.variant}) reads neither exemplars nor groups; leave the group out."
+                )
             return []
         if group not in self.run.facts["groups"]:
             raise RequestError(f"no training record has the group {group!r}.")

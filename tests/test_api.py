@@ -395,8 +395,27 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
         open_corpus(open_run(writer.run.folder))
 
 
-def test_a_group_is_not_read_by_a_model_that_was_not_told(writers: dict[str, Writer]) -> None:
-    assert writers["seq2seq"].write("n1 k1", group="any").memory == ["n1", "k1"]
+def test_a_model_without_exemplars_says_what_it_cannot_read(writers: dict[str, Writer]) -> None:
+    writer, mixture = writers["seq2seq"], Mixture.of(["up n1 k1"])
+    no_group = r"this model \(seq2seq\) reads neither exemplars nor groups; leave the group out"
+    no_style = r"this model \(seq2seq\) does not read exemplars; leave out mixture and style"
+    for ask, message in (
+        (lambda: writer.write("n1 k1", group="any"), no_group),
+        (lambda: writer.refuse(group="any"), no_group),
+        (
+            lambda: writer.vary("n1 k1", 3),
+            r"this model \(seq2seq\) .* do not vary with them; ask for the best texts of",
+        ),
+        (lambda: writer.write(Request("n1 k1", mixture=mixture)), no_style),
+        (lambda: writer.save_style("brief", mixture), no_style),
+        (
+            lambda: writers["attexp"].save_style("brief", mixture),
+            r"\(attexp\) has no coefficients to mix, .*with each text",
+        ),
+    ):
+        with pytest.raises(RequestError, match=message):
+            ask()
+    writer.refuse()
 
 
 @pytest.fixture(scope="module", params=["seq2seq", "adadec", "adadec+attexp"])
@@ -540,7 +559,7 @@ def test_styles_are_used_by_name(writers: dict[str, Writer]) -> None:
     assert "there is no style 'quiet'; choose one of these: loud" in str(bad)
     with pytest.raises(RequestError, match="exclude each other"):
         Request(source, exemplar="up n1 k1", style="loud")
-    with pytest.raises(RequestError, match="no coefficients to mix"):
+    with pytest.raises(RequestError, match="leave out mixture and style"):
         writers["seq2seq"].write(Request(source, mixture=mixture))
 
 

@@ -387,8 +387,11 @@ def test_commands_that_need_the_model_say_so(run: Path, tmp_path: Path, argument
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_whose_model_reads_no_exemplar_has_nothing_to_swap() -> None:
+def test_a_server_whose_model_reads_no_exemplar_has_nothing_to_swap_or_vary() -> None:
     told = json.dumps({**MODEL, "reads_exemplars": False}).encode()
+    with answering((200, told), (200, told)) as (address, _):
+        done = exadec_command("generate", address, "--vary", 3, stdin=b"a")
+    assert_refused(done, "--vary looks for exemplars, but this model reads none; --n-best N gives several texts.")
     with answering((200, told)) as (address, _):
         done = exadec_command("swap", address, "--source", "a")
     assert_refused(done, "this model reads no exemplar, so there is nothing to swap")

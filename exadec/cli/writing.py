@@ -119,14 +119,21 @@ def generate(
     from exadec.api import load
 
     writer = load(run, overrides, device, corpus)
-    if style is not None:
-        writer.styles.get(style)
-    elif exemplar is not None or group is not None or vary is not None or not records:
-        writer.refuse(exemplar, group)  # otherwise a record may bring its exemplar
     how = Request("", exemplar, group, style=style)
+    _refuse_for_all(writer, how, vary is not None, records)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
     lines = _requests(how, records, limits.told_groups, 4 * limits.batch_size if vary is None else 1)
     _generate_lines(limits, answer, lines, partial(_show, as_json, vary or n_best))
+
+
+def _refuse_for_all(writer: "Writer", how: Request, varied: bool, records: bool) -> None:
+    """Say once, and at once, what every line would be refused for."""
+    if varied and not writer.reads_exemplars:
+        raise InputError("--vary looks for exemplars, but this model reads none; --n-best N gives several texts.")
+    if how.style is not None:
+        writer.styles.get(how.style)
+    elif how.exemplar is not None or how.group is not None or varied or not records:
+        writer.refuse(how.exemplar, how.group)  # otherwise a record may bring its exemplar
 
 
 def _find_limits(run: str, overrides: list[str]) -> _Limits:
