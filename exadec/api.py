@@ -237,12 +237,13 @@ class Writer:
         found: dict[str, Generation] = {}
         errors: list[RequestError] = []
         for start in range(0, len(exemplars), count):
-            asked = [replace(told, exemplar=exemplar) for exemplar in exemplars[start : start + count]]
-            for one in self.answer(asked, 1, guidance, search):
+            some = list(exemplars)[start : start + count]
+            asked = [replace(told, exemplar=exemplar) for exemplar in some]
+            for exemplar, one in zip(some, self.answer(asked, 1, guidance, search), strict=True):
                 if isinstance(one, RequestError):
                     errors.append(one)
                 else:
-                    found.setdefault(one.text, one)
+                    found.setdefault(one.text, one.found_as(*exemplars[exemplar]))
             if len(found) >= count:
                 break
         if errors and not found:
@@ -253,10 +254,13 @@ class Writer:
     def _tells_groups(self) -> bool:
         return self.run.config.corpus.group_in_source
 
-    def _find_several(self, source: str, group: str | None, count: int) -> list[str]:
-        """Different texts out of those of the nearest exemplars, the nearest first."""
-        found = self._retriever.find_several([source], group, count)[0]
-        return list(dict.fromkeys(filter(None, map(self._inputs.found_text, found))))
+    def _find_several(self, source: str, group: str | None, count: int) -> dict[str, tuple[str, float]]:
+        """Different texts out of those of the nearest exemplars, the nearest first, with their ids and similarities."""
+        texts: dict[str, tuple[str, float]] = {}
+        for number, similarity in self._retriever.find_several([source], group, count)[0]:
+            if number is not None:
+                texts.setdefault(self._inputs.text(number), (self._retriever.name(number), similarity))
+        return texts
 
     def refuse(self, exemplar: str | None = None, group: str | None = None) -> None:
         """Raise the error that every request with this exemplar or this group would get, whatever its source.

@@ -4,7 +4,7 @@ In: what a model found. Out: `Generation`; the same as JSON, and back.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -83,6 +83,11 @@ class Generation:
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: store the explanation instead of the model that computes it."""
         return {**vars(self), "_explanation": self._explanation, "_explain": None}
+
+    def found_as(self, exemplar_id: str, similarity: float) -> "Generation":
+        """The same text, whose exemplar was given to the model, but had been retrieved before."""
+        explain = self._explain  # type: ignore[attr-defined]
+        return replace(self, exemplar_id=exemplar_id, similarity=similarity, explain=explain)
 
     def to_json(self, coefficients: bool = False, pieces: bool = False, explain: bool = False) -> dict[str, Any]:
         """What a server answers: the text, and the rest on request. Explanations come with their pieces."""

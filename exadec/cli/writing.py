@@ -147,8 +147,8 @@ def _find_limits(run: str, overrides: list[str]) -> _Limits:
     return _Limits(search.beam_size, search.batch_size, corpus.max_source, corpus.max_target, corpus.group_in_source)
 
 
-def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[Generation | RequestError]":
-    """The best of several texts for each request, with the others as its alternatives."""
+def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterator[list[Generation] | RequestError]":
+    """Several texts for each request, the best first."""
     for request in requests:
         if not request.asks_for_exemplar:
             yield RequestError("--vary looks for exemplars by itself; leave out exemplar, mixture and style.")
@@ -158,17 +158,12 @@ def _vary(writer: "Writer", count: int, requests: Iterable[Request]) -> "Iterato
         except RequestError as error:
             yield error
             continue
-        if not texts:
-            yield RequestError("no exemplar is like this source, so there is nothing to vary.")
-            continue
-        best, *others = texts
-        best.alternatives[:] = [(one.text, one.score) for one in others]
-        yield best
+        yield texts or RequestError("no exemplar is like this source, so there is nothing to vary.")
 
 
 def _generate_lines(
     limits: _Limits,
-    answer: "Callable[[list[Request]], Iterable[Generation | RequestError]]",
+    answer: "Callable[[list[Request]], Iterable[Generation | list[Generation] | RequestError]]",
     requests: "Iterable[Sequence[Request | _Unread]]",
     show: Callable[..., None],
 ) -> None:
@@ -184,12 +179,15 @@ def _generate_lines(
             if isinstance(result, InputError):
                 message = _with_place(with_options(str(result)), number)
                 say(message)
-                show(uid, "", [], {"error": message})
+                show(uid, [""], [], {"error": message})
                 bad += 1
                 continue
-            cut += result.truncated > 0
-            exemplars_cut += result.exemplar_truncated > 0
-            show(uid, result.text, result.alternatives, _details(result, result.facts))
+            best, *others = texts = result if isinstance(result, list) else [result]
+            cut += best.truncated > 0
+            exemplars_cut += sum(text.exemplar_truncated > 0 for text in texts)
+            written = [*(text.text for text in texts), *(text for text, _ in best.alternatives)]
+            varied = [{"text": other.text, **_origin(other)} for other in others]
+            show(uid, written, varied or best.alternatives, _origin(best))
         sys.stdout.flush()
         lines += len(arrived)
     for count, what, limit in (
@@ -209,6 +207,11 @@ def _details(one: "Generation | Output", facts: Sequence["Stated"] | None) -> di
     return details if facts is None else {**details, "facts": [fact._asdict() for fact in facts]}
 
 
+def _origin(one: "Generation") -> dict[str, object]:
+    """The same, and which exemplar it is."""
+    return {**_details(one, one.facts), "exemplar_id": one.exemplar_id}
+
+
 def _count(count: int, what: str) -> str:
     return f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
 
@@ -222,17 +225,19 @@ def _show(
     as_json: bool,
     count: int,
     uid: str | None,
-    text: str,
-    alternatives: Sequence[tuple[str, float]],
+    texts: Sequence[str],
+    alternatives: Sequence[object],
     more: Mapping[str, object],
 ) -> None:
-    """Write one result to stdout. As lines it always has as many, so that it is known which belong together."""
+    """Write one result to stdout. As lines it always has as many, so that it is known which belong together.
+
+    In JSON it has the first text, and `alternatives` for the others.
+    """
     if as_json:
         row: dict[str, object] = {} if uid is None else {"uid": uid}
-        print(json.dumps({**row, "text": text, **more, "alternatives": alternatives}, ensure_ascii=False))
+        print(json.dumps({**row, "text": texts[0], **more, "alternatives": alternatives}, ensure_ascii=False))
     else:
-        texts = [text, *(other for other, _ in alternatives)]
-        print("\n".join(texts + [""] * (count - len(texts))))
+        print("\n".join([*texts, *[""] * (count - len(texts))]))
 
 
 def swap(
@@ -360,7 +365,8 @@ def _generate_split(
     with Display(messages) as display:
         outputs = evaluate(run, split, overrides, display.report, device, corpus, n_best)
     for output, facts in zip(outputs, check_facts(run, outputs, split, overrides, corpus), strict=True):
-        _show(as_json, n_best, output.uid, output.text, output.alternatives, _details(output, facts))
+        written = [output.text, *(text for text, _ in output.alternatives)]
+        _show(as_json, n_best, output.uid, written, output.alternatives, _details(output, facts))
     path = find_outputs(run, split, overrides)
     say(f"{path}: {len(outputs):,} texts with sources, exemplars and references.")
     if path != outputs_path(run, split):

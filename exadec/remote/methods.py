@@ -170,7 +170,7 @@ class RemoteMethods:
 
     def _ask_why(self, body: dict[str, Any], answer: dict[str, Any]) -> Explanation:
         again = self._service.ask("/v1/write", EXPLAINED, {**body, "explain": True})
-        if (again["text"], again["exemplar"]) != (answer["text"], answer["exemplar"]):
+        if (again["text"], again["exemplars"]) != (answer["text"], answer["exemplars"]):
             raise RequestError("the server's exemplars have changed since this was written; write it again.")
         return explanation_from_json(again)
 

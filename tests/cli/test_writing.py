@@ -233,9 +233,14 @@ def test_texts_vary_with_their_exemplars(run: Path) -> None:
     assert done.returncode == 0, done
     found = [*map(json.loads, done.stdout.splitlines())]
     expected = [load(run).vary(source, 3) for source in sources]
-    texts = [[row["text"], *(text for text, _ in row["alternatives"])] for row in found]
+    varied = [[row, *row["alternatives"]] for row in found]
+    texts = [[one["text"] for one in several] for several in varied]
     assert texts == [[one.text for one in several] for several in expected]
-    assert [row["exemplar"] for row in found] == [several[0].exemplar for several in expected]
+    for name in ("exemplar", "exemplar_id", "similarity"):
+        assert [[one[name] for one in several] for several in varied] == [
+            [getattr(one, name) for one in several] for several in expected
+        ]
+    assert all(0 < one["similarity"] <= 1 for several in varied for one in several)
     assert all(len(set(several)) == len(several) for several in texts)
     assert max(map(len, texts)) > 1
     alone = exadec("generate", run, "--vary", "3", stdin=b"unheard")

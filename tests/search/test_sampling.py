@@ -117,6 +117,12 @@ def test_a_stream_is_the_text_in_parts(writer: Writer) -> None:
 
 def test_variants_differ_and_have_different_exemplars(writer: Writer) -> None:
     texts = writer.vary(SOURCES[0], 5)
+    for one in texts:  # each is written as with its exemplar given, and says which it is
+        assert one.exemplar_id is not None
+        assert one.exemplar == writer.exemplar_text(int(one.exemplar_id.removeprefix("train-")))
+        assert 0 < (one.similarity or 0) <= 1
+        given = writer.write(SOURCES[0], one.exemplar)
+        assert (given.text, given.score) == (one.text, pytest.approx(one.score, abs=1e-5))
     exemplars = [one.exemplar for one in texts]
     assert len(set(exemplars)) == len(exemplars) > 1
     assert len({one.text for one in texts}) == len(texts) <= 5

@@ -58,7 +58,10 @@ def test_different_texts_come_each_with_its_exemplar(server: Server, run: Path) 
     expected = load(run).vary("n3 k5", 3)
     _, found, _ = server.ask("/v1/vary", {"source": "n3 k5", "k": 3, "coefficients": True, "pieces": True})
     assert [one["text"] for one in found["texts"]] == [one.text for one in expected]
+    nearest = server.ask("/v1/retrieve", {"source": "n3 k5", "k": 100})[1]["exemplars"]
+    assert all(one["exemplar"] in nearest for one in found["texts"])
     assert [one["exemplar"]["text"] for one in found["texts"]] == [one.exemplar for one in expected]
+    assert [one["exemplar"]["id"] for one in found["texts"]] == [one.exemplar_id for one in expected]
     assert found["texts"][0]["pieces"] == expected[0].pieces
     assert found["texts"][0]["coefficients"] == pytest.approx(expected[0].coefficients.tolist(), abs=1e-5)
     assert len({one["text"] for one in found["texts"]}) > 1
