@@ -418,8 +418,9 @@ def load(
     exemplars are retrieved from it. `token` is that of a server; by default it is in the variable `EXADEC_TOKEN`.
     """
     if is_address(folder):
-        if overrides or device is not None or corpus is not None:
-            raise InputError(f"{folder}: a server has its own settings, device and corpus; leave these out.")
+        given = [name for name, one in (("settings", overrides), ("device", device), ("corpus", corpus)) if one]
+        if given:
+            raise InputError(f"{folder}: a server has its own {' and '.join(given)}; leave yours out.")
         return RemoteWriter(Service(str(folder), token))
     run = open_folder_or_bundle(Path(folder), overrides, None if corpus is None else Path(corpus))
     return Writer(run, run.load_model(device=device))

@@ -366,7 +366,7 @@ def test_the_command_for_styles_works_with_a_server(
         assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr), given
     assert local.styles.all() == {}
     done = exadec_command("style", server.address, "loud", "--exemplar", "up", "--device", "cpu")
-    assert_refused(done, "a server has its own settings, device and corpus; leave these out.")
+    assert_refused(done, "a server has its own device; leave yours out.")
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_a_server_whose_model_reads_no_exemplar_has_nothing_to_swap_or_vary() ->
 def test_the_command_line_says_what_a_server_cannot_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for given, message in (
         (["--split", "test"], "a server's splits are not here; give --split the run itself."),
-        (["--set", "search.beam_size=1"], "a server has its own settings, device and corpus; leave these out."),
+        (["--set", "search.beam_size=1"], "a server has its own settings; leave yours out."),
         (["--n-best", "3"], "--n-best must be from 1 to the beam size 2."),
         (["--exemplar", "xyzzy"], "the exemplar 'xyzzy' has no word the model knows"),
         (["--style", "nope"], "there is no style 'nope'"),

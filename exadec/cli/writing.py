@@ -122,7 +122,9 @@ def generate(
     how = Request("", exemplar, group, style=style)
     _refuse_for_all(writer, how, vary is not None, records)
     answer = partial(writer.answer, n_best=n_best) if vary is None else partial(_vary, writer, vary)
-    lines = _requests(how, records, limits.told_groups, 4 * limits.batch_size if vary is None else 1)
+    groups = limits.told_groups, writer.reads_exemplars
+    read = partial(_read_record, how, *groups) if records else lambda line, where: replace(how, source=line)
+    lines = _requests(read, records, 4 * limits.batch_size if vary is None else 1)
     _generate_lines(limits, answer, lines, partial(_show, as_json, vary or n_best))
 
 
@@ -373,11 +375,19 @@ def _generate_split(
         say("They were written with other settings than the run's own, so reports and model cards do not show them.")
 
 
-def _requests(how: Request, records: bool, told_groups: bool, most: int) -> "Iterator[list[Request | _Unread]]":
-    """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error.
+def _read_record(how: Request, told_groups: bool, reads_exemplars: bool, line: str, where: str) -> Request:
+    """A record as a request. `how` has what the options say for all of them."""
+    one = parse_request(line, where)
+    if not told_groups and not reads_exemplars:
+        one = replace(one, group=None)  # a column of the data, which says nothing to this model
+    one.require_one_exemplar(told_groups)
+    if not one.asks_for_exemplar:
+        return replace(one, group=one.group or how.group)
+    return replace(one, exemplar=how.exemplar, group=one.group or how.group, style=how.style)
 
-    `how` has what the options say for all of them.
-    """
+
+def _requests(read: Callable[[str, str], Request], records: bool, most: int) -> "Iterator[list[Request | _Unread]]":
+    """The lines of stdin as they arrive, at most so many at a time. A line that cannot be read is an error."""
     if sys.stdin is None:
         raise InputError("there is nothing to read: stdin is closed.")
     if sys.stdin.isatty():
@@ -388,7 +398,7 @@ def _requests(how: Request, records: bool, told_groups: bool, most: int) -> "Ite
             part = lines[start : start + most]
             if number == 0 and not records and _LIKE_A_RECORD.match(part[0]):
                 say("The first line looks like a JSON record, but is read as text; --records reads records.")
-            yield [_read_request(raw, number + place, how, records, told_groups) for place, raw in enumerate(part, 1)]
+            yield [_read_request(raw, number + place, read, records) for place, raw in enumerate(part, 1)]
             number += len(part)
 
 
@@ -399,19 +409,13 @@ class _Unread(NamedTuple):
     uid: str | None
 
 
-def _read_request(raw: bytes, number: int, how: Request, records: bool, told_groups: bool) -> Request | _Unread:
+def _read_request(raw: bytes, number: int, read: Callable[[str, str], Request], records: bool) -> Request | _Unread:
     line = ""
     try:
         line = decode_line(raw, STDIN, number)
         if not line.strip():
             raise InputError(f"{STDIN}:{number}: the line is empty.")
-        if not records:
-            return replace(how, source=line)
-        one = parse_request(line, f"{STDIN}:{number}")
-        one.require_one_exemplar(told_groups)
-        if not one.asks_for_exemplar:
-            return replace(one, group=one.group or how.group)
-        return replace(one, exemplar=how.exemplar, group=one.group or how.group, style=how.style)
+        return read(line, f"{STDIN}:{number}")
     except InputError as error:
         return _Unread(error, _find_uid(line) if records else None)
 

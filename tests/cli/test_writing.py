@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from exadec import load
+from exadec.cli.writing import _read_record
 from exadec.request import Request
 from exadec.styles import Mixture
 from exadec.training.checkpoint import open_run
@@ -42,6 +43,12 @@ def test_ctrl_c_promises_no_more_than_generate_can_keep(run: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == "Interrupted.\n"
     assert (written.strip() != "", process.returncode) == (True, 130)
+
+
+@pytest.mark.parametrize(("told", "reads", "group"), [(False, False, None), (False, True, "Oak"), (True, False, "Oak")])
+def test_group_of_a_record_is_read_by_models_that_know_groups(told: bool, reads: bool, group: str | None) -> None:
+    one = _read_record(Request(""), told, reads, '{"source": "n1", "group": "Oak"}', "stdin:1")
+    assert (one.source, one.group) == ("n1", group)
 
 
 def test_long_sources_are_cut_and_counted(run: Path) -> None:
