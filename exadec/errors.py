@@ -16,6 +16,10 @@ class RequestError(InputError):
     """One request of many cannot be met, because of what it asks for; the others can."""
 
 
+class AbsentError(InputError):
+    """What exemplars are retrieved from did not come along with the model."""
+
+
 class InUseError(InputError):
     """A file or folder cannot be written or read now, because another process writes or reads it."""
 

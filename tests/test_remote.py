@@ -421,7 +421,7 @@ def test_errors_say_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) 
     assert exadec.load(f"{server.address}/").write(SOURCES[0]).pieces
     with pytest.raises(InputError, match=r"no server answers there \(Connection refused\); start one with"):
         exadec.load("http://127.0.0.1:9").write("a")
-    with pytest.raises(InputError, match="a server has its own settings"):
+    with pytest.raises(InputError, match="a server has its own device; leave yours out"):
         exadec.load(server.address, device="cpu")
     for address in ("http://", "http://a:b", "http://a?b=c", "http://[::1", "http://a..b:80", f"http://{'a' * 64}:80"):
         with pytest.raises(InputError, match="not the address of a server, such as"):

@@ -22,7 +22,7 @@ from exadec.corpus.prepare import GROUPS
 from exadec.corpus.segment import Segmenter
 from exadec.corpus.sequences import Sequences
 from exadec.corpus.vocabulary import PieceTable, Vocabulary
-from exadec.errors import InputError
+from exadec.errors import AbsentError, InputError
 from exadec.exemplars.bow import terms
 from exadec.exemplars.index import BowIndex
 from exadec.exemplars.retriever import Retriever
@@ -124,7 +124,7 @@ class PackedRun(Run):
         if self.corpus_folder is not None:
             return Retriever.open(open_corpus(self), self.config.exemplars)
         if self.record_count is None:
-            raise InputError(
+            raise AbsentError(
                 f"{self.folder}: no exemplar can be retrieved, because this file was exported without them; give one "
                 "with each source, name the run's corpus with `corpus=FOLDER`, or export the run again with "
                 "`with_exemplars=True`."

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from exadec.cli.console import CorpusFolder, DeviceName, RunOrServer, SearchOverrides, messages, say, with_options
 from exadec.corpus.record import SPLITS
-from exadec.errors import InputError, RequestError
+from exadec.errors import AbsentError, InputError, RequestError
 from exadec.reading.content import parse_json
 from exadec.reading.lines import arriving_lines, decode_line, read_lines
 from exadec.remote.answers import MODEL
@@ -295,7 +295,7 @@ def swap(
     if exemplar and writer.reads_exemplars:
         try:
             writer.retrieve([source])
-        except InputError:  # such as a file without exemplars
+        except (AbsentError, RequestError):  # in a file without exemplars, and on a server of such a file
             say("No exemplar can be retrieved here, so only those that you give are shown.")
             del shown[0]
     Console().print(render_swap(make_swap(writer, source, shown)))

@@ -22,7 +22,7 @@ from exadec.corpus.prepare import GROUPS, Corpus, open_segmenter
 from exadec.corpus.segment import BpeSegmenter, Segmenter
 from exadec.corpus.stage import MANIFEST, read_manifest
 from exadec.corpus.vocabulary import Vocabulary
-from exadec.errors import InputError
+from exadec.errors import AbsentError, InputError
 from exadec.exemplars.retriever import Retriever
 from exadec.files import draft_of, flush, remove, replacing
 from exadec.model.backends.choice import pick_device
@@ -359,7 +359,7 @@ def _find_corpus(run: Run) -> Path:
         if run.corpus_folder is not None:
             raise InputError(f"{run.corpus_folder}: not a prepared corpus (there is no {MANIFEST}).")
         looked = f"is not in {' nor in '.join(map(str, places))}" if places else "is not part of this file"
-        raise InputError(f"{run.folder}: the corpus of this run {looked}; {_WHERE_ELSE}.")
+        raise AbsentError(f"{run.folder}: the corpus of this run {looked}; {_WHERE_ELSE}.")
     return next((place for place in found if _key_of(place) == run.facts["corpus"]), found[-1])
 
 
