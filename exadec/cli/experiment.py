@@ -33,10 +33,12 @@ def experiment(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Stop after this many minutes, and start no run that is not expected to finish by then."),
+        typer.Option(
+            min=0, help="Stop after this many minutes, and start no run that is not expected to finish by then."
+        ),
     ] = None,
     at_once: Annotated[
-        int | None, typer.Option(help="Runs to train at a time; by default one per core, or 4 on a GPU.")
+        int | None, typer.Option(min=1, help="Runs to train at a time; by default one per core, or 4 on a GPU.")
     ] = None,
     keep_runs: Annotated[
         bool,

@@ -34,11 +34,11 @@ class Band:
     """95% interval over instances of score minus baseline, both means over seeds."""
 
 
-def divide_by_similarity(ours: Sequence[Result], theirs: Sequence[Result]) -> list[Band]:
-    """Bands of equal size, the least similar first; none if one of the two has no scores per instance."""
+def divide_by_similarity(ours: Sequence[Result], theirs: Sequence[Result], metric: str) -> list[Band]:
+    """Bands of equal size, the least similar first; none if one of the two has no scores of the metric per instance."""
     if not (ours and theirs and ours[0].similarities and "exemplars" in ours[0].per_instance):
         return []
-    if not all("texts" in result.per_instance for result in (*ours, *theirs)):
+    if not all("texts" in result.per_instance and result.main in (None, metric) for result in (*ours, *theirs)):
         return []
     similarities, copied = unpack(ours[0].similarities) / 100, unpack(ours[0].per_instance["exemplars"])
     score, baseline = (np.mean([unpack(one.per_instance["texts"]) for one in some], axis=0) for some in (ours, theirs))

@@ -100,7 +100,7 @@ def find_state(plan: Plan, only: Sequence[str] = ()) -> State:
         except (InputError, OSError) as error:
             problems[name] = str(error)
             continue
-        missing = tuple(trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan.scores))
+        missing = tuple(trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan))
         folder = _find_folder(plan, trials[0], inputs)
         tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results), ranks[0]))
     return State(tasks, problems)
@@ -151,14 +151,16 @@ def run_plan(
         outcome.interrupted = limit is None or time.monotonic() < limit
     results = read_results(Path(plan.results))
     for task in tasks.values():
-        known = all(_is_known(results.get(trial.key), task.inputs, plan.scores) for trial in task.trials)
+        known = all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
         if not known and task.name not in outcome.failed:
             outcome.left.append(task.name)
     return outcome
 
 
-def _is_known(result: Result | None, inputs: dict[str, str], metrics: Sequence[str]) -> bool:
-    return _is_same_run(result, inputs) and set(metrics) <= set(result.scores)  # type: ignore[union-attr]
+def _is_known(result: Result | None, inputs: dict[str, str], plan: Plan) -> bool:
+    if result is None or not _is_same_run(result, inputs):
+        return False
+    return set(plan.scores) <= set(result.scores) and result.main in (None, plan.main)
 
 
 def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:

@@ -23,7 +23,7 @@ from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.experiment.intervals import RESAMPLES, SEED
-from exadec.experiment.plan import DEFAULT, Trial
+from exadec.experiment.plan import Trial
 from exadec.files import replacing
 from exadec.model.seq2seq import count_parameters
 from exadec.reading.content import matches, read_json
@@ -31,7 +31,7 @@ from exadec.reading.folder import refuse_links
 from exadec.textmetrics import MeanScore, Score
 from exadec.textmetrics.bootstrap import resample_all
 from exadec.textmetrics.scores import FloatArray, package_version
-from exadec.training.checkpoint import BEST, LAST, Run, open_corpus, open_run
+from exadec.training.checkpoint import BEST, LAST, OUTPUTS, Run, open_corpus, open_run
 from exadec.training.evaluation import (
     Output,
     decode_split,
@@ -104,6 +104,8 @@ class Result:
     """Instances of the development set that `best_score` is of; None in results of earlier versions."""
     development: int | None = None
     """All instances of the development set; None in results of earlier versions."""
+    main: str | None = None
+    """The metric that `per_instance` has the values of; None in results of earlier versions."""
 
 
 _MEASURE = {
@@ -121,7 +123,7 @@ _SHAPE = {
     **{key: {str: float} for key in ("surprise", "pieces", "seconds")},
 }
 """A file of a result"""
-_ADDED_LATER = {"evaluated": (int, None), "development": (int, None)}
+_ADDED_LATER = {"evaluated": (int, None), "development": (int, None), "main": (str, None)}
 """What results of earlier versions do not have"""
 _LONGEST = 1 << 27
 """Bytes that packed scores have at most"""
@@ -259,17 +261,22 @@ class Measuring:
 
 
 def trial_outputs(folder: Path, trial: Trial) -> Path:
-    """Where a run keeps a trial's outputs. Those of the default search are where `exadec report` looks for them."""
-    name = "test" if trial.search_name == DEFAULT else f"test.{trial.search_name}-{trial.key[:8]}"
-    return outputs_path(folder, name)
+    """Where a run keeps a trial's outputs. Those of the run's own search are where `exadec report` looks for them."""
+    if trial.search == trial.config.search:
+        return outputs_path(folder, "test")
+    path = outputs_path(folder, f"test.{trial.search_name}-{trial.key[:8]}")
+    found = sorted(folder.glob(f"test.*-{trial.key[:8]}{OUTPUTS}"))  # the search may have had another name
+    return found[0] if found else path
 
 
 def rescore(result: Result, trial: Trial, run_folder: Path, metrics: Sequence[str], main: str) -> Result | None:
-    """The same result with other metrics, from the outputs that the run keeps; None if it keeps none."""
+    """The same result with further metrics, from the outputs that the run keeps; None if it keeps none."""
     path = trial_outputs(run_folder, trial)
     if not path.is_file():
         return None
-    return replace(result, **_score(open_run(run_folder), read_outputs(path), metrics, main))
+    found = _score(open_run(run_folder), read_outputs(path), metrics, main)
+    found["scores"] = {**result.scores, **found["scores"]}  # another plan may ask for the earlier ones
+    return replace(result, name=trial.name, search=trial.search_name, **found)
 
 
 def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: str) -> dict[str, Any]:
@@ -288,7 +295,7 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
         copied = score_outputs([main], [replace(output, text=output.exemplar or "") for output in outputs], run)[0]
         if isinstance(copied, MeanScore):
             by_instance["exemplars"] = pack(copied.per_instance)
-    return {"scores": measures, "per_instance": by_instance, "similarities": similarities}
+    return {"scores": measures, "main": main, "per_instance": by_instance, "similarities": similarities}
 
 
 def _measure(score: Score, resampled: FloatArray) -> Measure:

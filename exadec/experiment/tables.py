@@ -149,7 +149,7 @@ def render_bands(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str:
     for one in filled:
         baseline = find_baseline(one, filled, table)
         labels = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
-        for band in divide_by_similarity(one.results, baseline.results) if baseline else ():
+        for band in divide_by_similarity(one.results, baseline.results, plan.main) if baseline else ():
             ends = " to ".join(_signed(end).removeprefix("+") for end in band.difference)
             lines.append(
                 [

@@ -1,5 +1,6 @@
 """Scores by similarity, against a plain loop."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def results(tmp_path: Path) -> tuple[list[Result], list[Result], np.ndarray]:
 
 def test_bands_are_equal_in_size_and_add_up(results: tuple[list[Result], list[Result], np.ndarray]) -> None:
     ours, theirs, similarities = results
-    bands = divide_by_similarity(ours, theirs)
+    bands = divide_by_similarity(ours, theirs, "rougeL")
     assert [band.instances for band in bands] == [11, 10, 10, 10]
     assert len(bands) == BANDS
     edges = np.sort(similarities)
@@ -47,5 +48,7 @@ def test_without_scores_of_instances_there_are_no_bands(
     results: tuple[list[Result], list[Result], np.ndarray],
 ) -> None:
     ours, theirs, _ = results
-    assert divide_by_similarity(theirs, ours) == []
-    assert divide_by_similarity(ours, []) == []
+    assert divide_by_similarity(theirs, ours, "rougeL") == []
+    assert divide_by_similarity(ours, [], "rougeL") == []
+    others = [replace(one, main="rouge1") for one in ours]
+    assert divide_by_similarity(others, theirs, "rougeL") == []

@@ -133,8 +133,32 @@ def test_a_further_metric_is_computed_from_outputs_without_the_weights(finished:
         path.unlink()
     state, outcome = go_on(plan)
     assert (len(state.to_do), outcome) == (2, Outcome())
-    assert all({"rouge2", "bleu"} <= result.scores.keys() for result in results_of(plan))
+    assert all({"rouge1", "rouge2", "bleu"} <= result.scores.keys() for result in results_of(plan))  # 1 as before
+    renamed = {
+        "tables": {"t": {**ADADEC, "searches": ["usual", "narrow"]}},
+        "searches": {"usual": [], "narrow": ["search.beam_size=1"]},
+    }
+    plan = load_plan(write_finished_plan(folder, corpora=corpora, metrics=["rougeL", "rouge4"], **renamed))
+    _, outcome = go_on(plan)
+    assert outcome == Outcome()
+    assert [(result.search, "rouge4" in result.scores) for result in results_of(plan)] == [
+        ("usual", True),
+        ("narrow", True),
+    ]
     assert not list(folder.rglob("*.safetensors"))
+
+
+@pytest.mark.slow
+def test_scores_of_instances_are_those_of_the_plans_main_metric(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    changes = {"corpora": {"toy": {"config": str(finished / "toy.yaml")}}, "main": "rouge1"}
+    plan = load_plan(write_finished_plan(folder, **changes))
+    assert {result.main for result in results_of(plan)} == {"rougeL"}
+    _, outcome = go_on(plan)
+    assert outcome == Outcome()
+    for result in results_of(plan):
+        assert unpack(result.per_instance["texts"]).mean() == pytest.approx(result.scores["rouge1"].value, abs=0.01)
+    assert find_state(plan).to_do == []
 
 
 @pytest.mark.slow
