@@ -49,7 +49,7 @@ def _read_references(path: Path, other: Path, count: int) -> tuple[list[tuple[st
         lines = _read_plain(path)
         check_aligned(lines, path, other, count)
         return [(line,) for line in lines], None
-    records = _read_records(path)
+    records = list(read_records(path, Reading(require_target=False, require_source=False)))
     check_aligned(records, path, other, count)
     references = [tuple(record.scoring_references()) for record in records]
     for number, texts in enumerate(references, start=1):

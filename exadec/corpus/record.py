@@ -89,6 +89,7 @@ class Reading:
     """How the rows of a file become records."""
 
     require_target: bool = True
+    require_source: bool = True
     skip_empty: bool = False
     """Leave out records whose source or target is empty. Otherwise they are errors."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -283,25 +284,28 @@ def _to_records(
         if reading.skip_empty and any(isinstance(text, str) and not text.strip() for text in texts):
             skipped.append(where)
         else:
-            yield to_record(row, where, str(number), reading.require_target)
+            yield to_record(row, where, str(number), reading.require_target, reading.require_source)
 
 
-def to_record(row: dict[str, object], where: str, default_uid: str, require_target: bool) -> Record:
+def to_record(
+    row: dict[str, object], where: str, default_uid: str, require_target: bool, require_source: bool = True
+) -> Record:
     """Check the fields of a record. Others are ignored."""
+    required = {"source": require_source, "target": require_target}
     table = _read_table(row.get("table"), where)
     source = row.get("source")
     if source is None and table is not None:
         source = linearize(table)
+    source = "" if source is None and not require_source else source
     target = row.get("target")
-    if target is None and not require_target:
-        target = ""
+    target = "" if target is None and not require_target else target
     for name, value in (("source", source), ("target", target)):
         if value is None:
             lacking = "'source' and no 'table'" if name == "source" else repr(name)
             raise InputError(f"{where}: the record has no {lacking}.")
         if not isinstance(value, str):
             raise InputError(f"{where}: {name!r} must be text, but is {name_kind(value)}.")
-        if not value.strip() and (name == "source" or require_target):
+        if not value.strip() and required[name]:
             raise InputError(f"{where}: the record's {name!r} is empty.")
     references = row.get("references") or ()
     if isinstance(references, str):  # a TSV or CSV cell

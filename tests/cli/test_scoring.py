@@ -196,3 +196,11 @@ def test_several_references_may_be_records(tmp_path: Path) -> None:
         for one in ("one.txt", "one.jsonl")
     )
     assert records.stdout == plain.stdout != ""
+
+
+@pytest.mark.parametrize("row", ['{"target": "the river rose"}', '{"references": ["a flood", "the river rose"]}'])
+def test_references_need_no_source(tmp_path: Path, row: str) -> None:
+    (tmp_path / "texts.txt").write_text("the river rose\n", "utf-8")
+    (tmp_path / "gold.jsonl").write_text(f"{row}\n", "utf-8")
+    done = exadec("score", "texts.txt", "--references", "gold.jsonl", "--metrics", "bleu", cwd=tmp_path)
+    assert (done.returncode, "BLEU" in done.stdout) == (0, True), done.stderr
