@@ -69,7 +69,8 @@ def generate(
         bool,
         typer.Option(
             "--records",
-            help="Each line of stdin is a JSON record: source or table, and perhaps exemplar, mixture, group and uid.",
+            help="Each line of stdin is a JSON record: source or table; perhaps exemplar, mixture or style, group, "
+            "uid, beginning, required, forbidden, max_characters.",
         ),
     ] = False,
     n_best: Annotated[int, typer.Option(help="Hypotheses to write for each source, best first.")] = 1,
