@@ -297,9 +297,11 @@ def swap(
         try:
             writer.retrieve([source])
         except (AbsentError, RequestError):  # in a file without exemplars, and on a server of such a file
-            say("No exemplar can be retrieved here, so only those that you give are shown.")
             del shown[0]
-    Console().print(render_swap(make_swap(writer, source, shown)))
+    swapped = make_swap(writer, source, shown)  # or the error of a source that cannot be written from
+    if None not in shown:
+        say("No exemplar can be retrieved here, so only those that you give are shown.")
+    Console().print(render_swap(swapped))
 
 
 def _study(

@@ -37,6 +37,8 @@ def test_without_exemplars_it_says_what_is_missing(run: Path, folder: Path, tmp_
     assert (done.returncode, done.stdout.count("up n1 k1")) == (0, 1)
     assert done.stderr == "No exemplar can be retrieved here, so only those that you give are shown.\n"
     assert_refused(exadec("swap", tmp_path / "a.exadec", "--source", SOURCE), "no exemplar can be retrieved")
+    done = exadec("swap", run, "--source", " ", "--exemplar", "up n1 k1")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)  # the source is at fault, not the exemplars
 
 
 def test_records_without_an_exemplar_take_no_others_with_them(run: Path, tmp_path: Path) -> None:
