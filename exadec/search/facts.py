@@ -34,6 +34,9 @@ class Licensed(Rule):
             return False
         return self.spelling.segmenter.whole_words or self.checker.accepts_letters(self.spelling.text([*ids, word]))
 
+    def accepts(self, ids: Sequence[int]) -> bool:
+        return self.allows(ids, EOS)  # the whole text says it all
+
 
 def licensing_text(source: str, group: str | None, group_in_source: bool) -> str:
     """What licenses facts: the source, and the group that the model is told."""

@@ -36,6 +36,10 @@ class Rule:
         """How many demanded words `ids` has so far. Hypotheses that have more than others are kept in the beam."""
         return 0
 
+    def accepts(self, ids: Sequence[int]) -> bool:
+        """Whether a finished text, without its end symbol, obeys."""
+        return all(self.allows(ids[:place], word) for place, word in enumerate([*ids, EOS]))
+
 
 @dataclass(frozen=True)
 class Together(Rule):
@@ -51,6 +55,9 @@ class Together(Rule):
 
     def progress(self, ids: Sequence[int]) -> int:
         return sum(rule.progress(ids) for rule in self.rules)
+
+    def accepts(self, ids: Sequence[int]) -> bool:
+        return all(rule.accepts(ids) for rule in self.rules)
 
 
 class Spelling:

@@ -1,5 +1,7 @@
 """Which of several searches' texts is taken: each choice against the searches that it is made of."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
@@ -138,20 +140,58 @@ def test_coefficients_that_are_given_are_kept() -> None:
     assert [found[number][0].ids for number in (0, 2, 3)] == [given[number][0].ids for number in (0, 2, 3)]
 
 
+class Odd(Rule):
+    """No word with an even number, except for the first few words."""
+
+    def __init__(self, free: int = 0):
+        self.free = free
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return word < 6 or word % 2 == 1 or len(ids) < self.free
+
+
 @pytest.mark.parametrize("config", [CONFIG, FOLLOWED])
 def test_rules_hold_for_every_search(config: SearchConfig) -> None:
-    class Never(Rule):
-        """No word with an even number."""
-
-        def allows(self, ids: list[int], word: int) -> bool:
-            return word < 6 or word % 2 == 1
-
     model = build_small_model(**VARIANTS["adadec+attexp"], **OPTIONS)
-    task = Task(batch_for(model.config, 5), [Never()] * 5, judges=[JUDGE] * 5)
+    task = Task(batch_for(model.config, 5), [Odd()] * 5, judges=[JUDGE] * 5)
     found = search_texts(model, task, config, 3, form=FORM).hypotheses
     words = {word for row in found for one in row for word in one.ids}
     assert words
     assert all(word < 6 or word % 2 == 1 for word in words)
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_only_texts_that_break_a_rule_are_searched_again(n_best: int) -> None:
+    """Rules are laxer from instance to instance, so that some of the free texts obey, some in part, and some do not."""
+    model, size = build_small_model(**VARIANTS["adadec+attexp"], **OPTIONS), 14
+    plain, batch, rules = (
+        SearchConfig(beam_size=3, max_length=7),
+        batch_for(model.config, size),
+        [*map(Odd, range(7))] * 2,
+    )
+    told: dict[int, list[list[int]]] = {}
+    task = Task(batch, rules)
+    found = search_texts(model, task, plain, n_best, lambda number, ids: told.setdefault(number, []).append(ids), FORM)
+    free = search_batch(model, batch, plain, n_best)
+    under = search_batch(model, batch, plain, n_best, rules).hypotheses
+    seen = set()
+    for number, rule in enumerate(rules):
+        texts, obeying = found.hypotheses[number], [rule.accepts(one.ids) for one in free.hypotheses[number]]
+        expected = under[number]
+        if obeying[0]:
+            expected = [free.hypotheses[number][0]]
+            known = [one for one, good in zip(free.hypotheses[number], obeying, strict=True) if good]
+            others = {tuple(one.ids): one for one in (*under[number], *known)}
+            del others[tuple(expected[0].ids)]
+            expected += sorted(others.values(), key=lambda one: -one.score)
+        assert [one.ids for one in texts] == [one.ids for one in expected[:n_best]]
+        assert all(rule.accepts(one.ids) for one in texts)
+        assert all(texts[0].ids[: len(ids)] == ids for ids in told[number])
+        seen.add((obeying[0], all(obeying)))
+    assert seen == {(True, True), (False, False)} | ({(True, False)} if n_best > 1 else set())
+    torch.testing.assert_close(found.coefficients, free.coefficients)
+    single = search_texts(model, task, plain).hypotheses
+    assert [best.ids for [best] in single] == [best.ids for best, *_ in found.hypotheses]
 
 
 def test_impossible_settings_are_refused() -> None:
