@@ -16,7 +16,15 @@ from exadec.corpus.stage import hash_file, hash_value
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.experiment.plan import Plan, Trial, list_trials
-from exadec.experiment.results import Measuring, Result, describe_device, read_results, rescore, write_result
+from exadec.experiment.results import (
+    FURTHER_INPUTS,
+    Measuring,
+    Result,
+    describe_device,
+    read_results,
+    rescore,
+    write_result,
+)
 from exadec.model.backends.choice import pick_device
 from exadec.textmetrics.metrics import METRICS
 from exadec.training.checkpoint import BEST, LAST, read_notes
@@ -122,7 +130,8 @@ def run_plan(
     """
     limit = None if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome(failed=dict(state.problems))
-    tasks = {task.folder: task for task in state.to_do if not _rescore(plan, task)}
+    results = read_results(Path(plan.results))
+    tasks = {task.folder: task for task in state.to_do if not _rescore(plan, task, results, outcome)}
     ready = [task for task in tasks.values() if _prepare(task, plan.scores, outcome, report)]
     jobs = [
         Job(
@@ -170,8 +179,9 @@ def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
 def _hash_further(trial: Trial) -> dict[str, str]:
     """Files that a run depends on, in addition to its corpus."""
     config, start = trial.config, trial.config.training.start_from
-    named = {"given": config.exemplars.given, "glove": config.model.glove, "start_from": start and f"{start}/{BEST}"}
-    return {name: hash_file(Path(path)) for name, path in named.items() if path is not None}
+    paths = config.exemplars.given, config.model.glove, start and f"{start}/{BEST}"
+    named = zip(FURTHER_INPUTS, paths, strict=True)
+    return {name: hash_file(Path(path)) for name, path in named if path is not None}
 
 
 def _find_folder(plan: Plan, trial: Trial, inputs: dict[str, str]) -> Path:
@@ -208,14 +218,17 @@ def _seconds_done(folder: Path) -> float:
     return seconds
 
 
-def _rescore(plan: Plan, task: Task) -> bool:
-    """If only metrics are missing, compute them from outputs; returns whether nothing else is missing."""
-    results = read_results(Path(plan.results))
+def _rescore(plan: Plan, task: Task, results: dict[str, Result], outcome: Outcome) -> bool:
+    """If only metrics are missing, compute them from outputs; returns whether there is nothing else to do."""
     for trial in task.missing:
         result = results.get(trial.key)
         if result is None or not _is_same_run(result, task.inputs):
             return False
-        again = rescore(result, trial, task.folder, plan.scores, plan.main)
+        try:
+            again = rescore(result, trial, task.folder, plan.scores, plan.main)
+        except (InputError, OSError, ValueError) as error:  # such as a metric that needs tables
+            outcome.failed[task.name] = str(error)
+            return True
         if again is None:
             return False
         write_result(Path(plan.results), trial.file_name, again)

@@ -4,6 +4,7 @@ In: a strict YAML file. Out: a `Plan`, and for each cell of its tables the `Tria
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -104,6 +105,9 @@ class Plan:
             for name in getattr(self, key):
                 if not _NAME.fullmatch(name):
                     raise ConfigError(f"`{key}.{name}`: a name has letters, digits and _ + . - only.")
+        named = Counter(name for group in (self.policies, self.settings, PRESETS) for name in group if name != DEFAULT)
+        for name in (name for name, count in named.items() if count > 1):  # names of runs would not tell them apart
+            raise ConfigError(f"{name!r} names two things: a policy, a setting or a preset; rename one of them.")
         for key, section in (("policies", "exemplars."), ("searches", "search.")):
             for name, overrides in getattr(self, key).items():
                 for override in overrides:

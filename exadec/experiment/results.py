@@ -47,6 +47,8 @@ from exadec.training.evaluation import (
 from exadec.training.events import Evaluating
 
 FORMAT = 1
+FURTHER_INPUTS = ("given", "glove", "start_from")
+"""Names in `Result.inputs` of what a run reads in addition to its corpus."""
 
 
 @dataclass(frozen=True)

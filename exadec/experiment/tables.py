@@ -16,7 +16,7 @@ from exadec.errors import InputError
 from exadec.experiment.bands import divide_by_similarity
 from exadec.experiment.intervals import RESAMPLES, Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
-from exadec.experiment.results import Measure, Result, read_results, unpack
+from exadec.experiment.results import FURTHER_INPUTS, Measure, Result, read_results, unpack
 from exadec.files import replacing
 from exadec.textmetrics.metrics import METRICS
 from exadec.views.plots import DrawnDifference, plot_differences
@@ -83,9 +83,12 @@ def fill_rows(plan: Plan, table: TablePlan, results: dict[str, Result]) -> list[
 def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, metric: str) -> Difference | None:
     """To the row's baseline; None if there is nothing to compare with."""
     baseline = find_baseline(filled, others, table)
-    if baseline is None or any(metric not in one.scores for one in (*filled.results, *baseline.results)):
+    if baseline is None:
         return None
     ours, theirs = filled.results, baseline.results
+    measures = [one.scores.get(metric) for one in (*ours, *theirs)]
+    if len({measure and measure.signature for measure in measures}) > 1 or None in measures:
+        return None
     if replace(filled.row, search=baseline.row.search) == baseline.row:  # two searches: of the runs that have both
         ours, theirs = _of_same_settings(ours, theirs), _of_same_settings(theirs, ours)
         if not ours:
@@ -100,15 +103,24 @@ def _of_same_settings(results: Sequence[Result], others: Sequence[Result]) -> li
 
 
 def find_baseline(filled: Filled, others: Sequence[Filled], table: TablePlan) -> Filled | None:
-    """A row's baseline. None for a baseline itself, without results, and if the test sets are not the same."""
+    """A row's baseline. None for a baseline itself, without results, and if the data are not the same.
+
+    Rows of two corpora may have other training data, but not other tests.
+    """
     wanted = baseline_of(filled.row, table)
     if wanted is None or wanted == filled.row:
         return None
     baseline = next((other for other in others if other.row == wanted), None)
     if baseline is None or not filled.results or not baseline.results:
         return None
-    same = len({result.references for result in (*filled.results, *baseline.results)}) == 1
-    return baseline if same else None
+    every = (*filled.results, *baseline.results)
+    together = [every] if filled.row.corpus == baseline.row.corpus else [filled.results, baseline.results]
+    same_training = all(len({_hash_of_data(result) for result in results}) == 1 for results in together)
+    return baseline if same_training and len({result.references for result in every}) == 1 else None
+
+
+def _hash_of_data(result: Result) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in result.inputs.items() if name not in FURTHER_INPUTS)
 
 
 def _sample(results: Sequence[Result], metric: str) -> Sampled:
@@ -187,7 +199,7 @@ def _metric_heading(metric: str, filled: Sequence[Filled]) -> str:
 
 
 def _find_best(plan: Plan, metrics: Sequence[str], filled: Sequence[Filled]) -> dict[str, set[int]]:
-    """Column -> the rows that are best on their corpus. Only scores that are the higher the better take part."""
+    """Column -> the rows that are best on their corpus. Scores that have no best value do not take part."""
     best: dict[str, set[int]] = {column: set() for column in (*metrics, "valid", "test")}
     for corpus in {one.row.corpus for one in filled}:
         numbers = [number for number, one in enumerate(filled) if one.row.corpus == corpus and one.results]
@@ -197,7 +209,8 @@ def _find_best(plan: Plan, metrics: Sequence[str], filled: Sequence[Filled]) -> 
             if metric in (plan.main, "style") or METRICS[metric].steers_training:
                 values = {number: filled[number].mean(metric) for number in numbers}
                 known = {number: value for number, value in values.items() if value is not None}
-                best[metric] |= _find_extreme(known, max)
+                falls = metric != "style" and METRICS[metric].lower_is_better
+                best[metric] |= _find_extreme(known, min if falls else max)
         for split in ("valid", "test"):
             surprises = {number: fmean(filled[number].surprises(split)) for number in numbers}
             best[split] |= _find_extreme(surprises, min)
@@ -221,19 +234,19 @@ def _bold(text: str, is_best: bool) -> str:
 
 def _mean_cell(one: Filled, metric: str) -> str:
     values = [result.scores[metric].value for result in one.results if metric in result.scores]
-    return _with_spread(values, 2)
+    return _with_spread(values)
 
 
 def _surprise_cell(one: Filled, split: str) -> str:
-    return _with_spread(one.surprises(split), 2)
+    return _with_spread(one.surprises(split))
 
 
-def _with_spread(values: Sequence[float], digits: int) -> str:
+def _with_spread(values: Sequence[float]) -> str:
     """Mean ± standard deviation over seeds."""
     if not values:
         return "not yet"
-    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{fmean(values):.{digits}f}{spread}"
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):.2f}{spread}"
 
 
 def _difference_cell(one: Filled, others: Sequence[Filled], table: TablePlan, metric: str) -> str:
@@ -266,12 +279,12 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
         "- Scores and −log p are means over seeds ± the standard deviation over seeds.",  # noqa: RUF001
         "- −log p is in nats per target text. It compares only between corpora with the same texts.",  # noqa: RUF001
         "- Bold: the best mean on its corpus.",
-        f"- *Against baseline* is the difference of means with a 95% bootstrap interval ({RESAMPLES:,} resamples). It "
-        "covers which test instances were drawn (paired, on means over seeds) and which seeds were (for each model by "
-        "itself, or for both together if they are the same runs with two searches). It does not cover other training "
-        "data or settings.",
+        "- *Against baseline* is the difference of means with a 95% interval. It covers which test instances were "
+        f"drawn (paired, by {RESAMPLES:,} bootstrap resamples of the means over seeds) and which seeds were (by "
+        "Student's t: for each model by itself, or for both together if they are the same runs with two searches). It "
+        "does not cover other training data or settings.",
         "- † marks an interval that covers instances only, because one of the two models has a single seed.",
-        "- *not comparable*: the baseline is missing, or was tested on other instances.",
+        "- *not comparable*: the baseline is missing, or has other data, or a score of another signature.",
         "- *Minutes* is the training time of a run, without decoding. Runs may have shared their device.",
         "",
         "## How it was made",

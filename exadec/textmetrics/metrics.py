@@ -58,6 +58,7 @@ class Metric:
     needs: frozenset[Need] = frozenset()
     steers_training: bool = False
     """Whether early stopping may watch it: it needs texts and references alone, and it is the higher the better."""
+    lower_is_better: bool = False
 
 
 def _rouge(orders: Sequence[str], given: Material) -> Mapping[str, Score]:
@@ -142,7 +143,13 @@ METRICS: dict[str, Metric] = {
     "parent_precision": Metric(_parent, "precision", "for texts from tables", needs=_TABLES),
     "parent_recall": Metric(_parent, "recall", "for texts from tables", needs=_TABLES),
     "manner": Metric(_manner, "mean", "agreement with the exemplar", needs=_EXEMPLARS),
-    "leak": Metric(_leak, "micro", "words from the exemplar alone; lower is better", needs=_EXEMPLARS | _SOURCES),
+    "leak": Metric(
+        _leak,
+        "micro",
+        "words from the exemplar alone; lower is better",
+        needs=_EXEMPLARS | _SOURCES,
+        lower_is_better=True,
+    ),
     "support": Metric(_support, "micro", "facts that the source has", needs=_SOURCES),
     "facts": Metric(_facts, "mean", "texts all of whose facts the source licenses", needs=_SOURCES),
     **{

@@ -310,6 +310,15 @@ def test_a_corpus_that_several_runs_share_is_talked_about_once(
     assert len(cut) == 1
 
 
+@pytest.mark.slow
+def test_a_further_metric_that_a_corpus_cannot_have_stops_nothing(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    plan = load_plan(write_plan(tmp_path, metrics=["rougeL", "parent"]))
+    _, outcome = go_on(plan)
+    assert len(outcome.failed) == 2
+    assert all("tables" in message for message in outcome.failed.values())
+
+
 def test_a_metric_that_needs_tables_fails_before_training(tmp_path: Path) -> None:
     write_task(tmp_path)
     plan = load_plan(write_plan(tmp_path, metrics=["rougeL", "parent"]))

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from exadec.experiment.intervals import SEED, Sampled, compare_over_seeds, resample_differences
+from exadec.experiment.intervals import SEED, Sampled, compare_over_seeds
 from exadec.textmetrics import bleu, compare, mean_score
 from exadec.textmetrics.bootstrap import resample_all
 
@@ -22,24 +23,35 @@ def scores(seeds: int, instances: int, spread: float, seed: int) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(2, 2), (3, 5), (20, 20)])
-def test_variance_is_that_of_instances_plus_that_of_seeds(ours: int, theirs: int) -> None:
-    a, b = scores(ours, 400, 1.5, 0), scores(theirs, 400, 0.5, 1)
-    found = resample_differences(sample(a, 20_000), sample(b, 20_000))
+@pytest.mark.parametrize(("ours", "theirs"), [(2, 2), (3, 5), (20, 3)])
+def test_without_doubt_about_instances_it_is_welchs_interval(ours: int, theirs: int) -> None:
+    random = np.random.default_rng(0)
+    a, b = random.normal(3, 2, ours), random.normal(0, 0.5, theirs)
+    found = compare_over_seeds(*(Sampled(one, np.repeat(one[:, None], 10, axis=1)) for one in (a, b)))
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert found.value == pytest.approx(a.mean() - b.mean())
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_variance_is_that_of_instances_plus_that_of_seeds() -> None:
+    a, b = scores(40, 400, 1.5, 0), scores(50, 400, 0.5, 1)
+    found = compare_over_seeds(sample(a, 20_000), sample(b, 20_000))
     instances = (a.mean(0) - b.mean(0)).var() / 400
     seeds = sum(x.mean(1).var(ddof=1) / len(x) for x in (a, b))
-    assert found.var() == pytest.approx(instances + seeds, rel=0.05)
-    assert found.mean() == pytest.approx(a.mean() - b.mean(), abs=0.05)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * np.sqrt(instances + seeds), rel=0.03)
 
 
-def test_variance_of_the_same_runs_is_that_of_their_differences() -> None:
+def test_width_for_the_same_runs_is_that_of_their_differences() -> None:
     a = scores(4, 400, 5.0, 0)
     b = a - scores(4, 400, 0.3, 1)
-    found = resample_differences(sample(a, 20_000), sample(b, 20_000), same_runs=True)
+    found = compare_over_seeds(sample(a, 20_000), sample(b, 20_000), same_runs=True)
     gains = a - b
-    expected = gains.mean(0).var() / 400 + gains.mean(1).var(ddof=1) / 4
-    assert found.var() == pytest.approx(expected, rel=0.05)
-    assert found.var() < resample_differences(sample(a), sample(b)).var() / 4
+    instances, seeds = gains.mean(0).var() / 400, gains.mean(1).var(ddof=1) / 4
+    freedom = (instances + seeds) ** 2 / (seeds**2 / 3)
+    margin = stats.t.ppf(0.975, freedom) * np.sqrt(instances + seeds)
+    assert found.high - found.low == pytest.approx(2 * margin, rel=0.03)
+    apart = compare_over_seeds(sample(a), sample(b))
+    assert found.high - found.low < (apart.high - apart.low) / 3
 
 
 def test_one_seed_gives_the_paired_bootstrap_over_instances() -> None:
@@ -50,16 +62,19 @@ def test_one_seed_gives_the_paired_bootstrap_over_instances() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((expected.difference, expected.low, expected.high))
 
 
-def test_interval_covers_the_true_difference_about_as_often_as_it_says() -> None:
-    """Systems whose seeds and instances are drawn afresh; the true difference is 1."""
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 5.0])
+def test_interval_covers_the_true_difference_about_as_often_as_it_says(seeds: int, spread: float) -> None:
+    """Models whose seeds and instances are drawn afresh; the true difference is 1, and the mean over instances ± 1."""
     random = np.random.default_rng(4)
-    hits, trials = 0, 200
+    hits, trials = 0, 1000
     for _ in range(trials):
-        level = random.normal(40, 5, 100)
-        a, b = (level + gain + random.normal(0, 1, (8, 1)) + random.normal(0, 5, (8, 100)) for gain in (1, 0))
-        found = compare_over_seeds(sample(a, 300), sample(b, 300))
+        drawn = random.normal()
+        a, b = random.normal(1 + drawn, spread, seeds), random.normal(0, spread, seeds)
+        resampled = a[:, None] + random.normal(0, 1, 300)
+        found = compare_over_seeds(Sampled(a, resampled), Sampled(b, np.repeat(b[:, None], 300, 1)))
         hits += found.low <= 1 <= found.high
-    assert 0.88 <= hits / trials <= 0.99
+    assert 0.93 <= hits / trials <= 0.99
 
 
 def test_same_scores_give_the_same_interval() -> None:

@@ -79,6 +79,8 @@ def test_more_rows_follow_the_combinations(task: Path) -> None:
         ({"policies": {"big": ["model.hidden=3"]}}, "`policies.big` may change exemplars.* only"),
         ({"searches": {"big": ["model.hidden=3"]}}, "`searches.big` may change search.* only"),
         ({"settings": {"a/b": []}}, "`settings.a/b`: a name has letters"),
+        ({"settings": {"random": []}}, "'random' names two things"),
+        ({"settings": {"exadec": []}}, "'exadec' names two things"),
         ({"metrics": ["rougeX"]}, "`metrics` must be one of rouge1"),
         ({"main": "rougeX"}, "`main` must be one of rouge1"),
         ({"tables": models(corpora=["news"])}, "`tables.models.corpora` must be one of toy, but is 'news'"),

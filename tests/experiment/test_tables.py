@@ -58,7 +58,7 @@ def test_page_has_means_spreads_and_differences(plan: Plan) -> None:
     )
     expected = compare_over_seeds(ours, theirs)
     assert find_difference(rows[1], rows, plan.tables["models"], "rougeL") == expected
-    assert second[3] == f"+5.00 ({expected.low:.2f} to {expected.high:.2f})"
+    assert second[3] == f"+5.00 ({expected.low:.2f} to {expected.high:.2f})".replace("-", "\u2212")
 
 
 def test_bands_of_similarity_come_below_the_table(plan: Plan, tmp_path: Path) -> None:
@@ -102,6 +102,34 @@ def test_missing_results_and_other_test_sets_are_shown_as_such(plan: Plan) -> No
     assert cells(write_tables(plan, "Title", "command"), "AdaDec")[1:4] == ["not yet"] * 3
 
 
+@pytest.mark.parametrize("what", ["data", "recipe"])
+def test_other_training_data_and_other_recipes_are_not_compared(plan: Plan, what: str) -> None:
+    folder, results = Path(plan.results), read_results(Path(plan.results))
+    for trial in list_trials(plan)[2:]:
+        result = results[trial.key]
+        recipe = {**result.scores, "rougeL": replace(result.scores["rougeL"], signature="another")}
+        other = replace(result, inputs={"train": "1"}) if what == "data" else replace(result, scores=recipe)
+        write_result(folder, trial.file_name, other)
+    row = cells(write_tables(plan, "Title", "command"), "AdaDec")
+    assert row[3] == "not comparable"
+    assert row[2].endswith("± 1.41**")
+
+
+def test_the_lowest_leak_is_best(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    plan = load_plan(write_plan(tmp_path, tables={"models": TABLE}, metrics=["leak"], main="leak"))
+    for trial, value in zip(list_trials(plan), (9.0, 8.0, 3.0, 2.0), strict=True):
+        result = made_up_result(trial, [value] * 40)
+        write_result(
+            Path(plan.results),
+            trial.file_name,
+            replace(result, scores={"leak": replace(result.scores["rougeL"], heading="Leak")}, main="leak"),
+        )
+    page = write_tables(plan, "Title", "command")
+    assert cells(page, "Seq2seq")[1] == "8.50 ± 0.71"
+    assert cells(page, "AdaDec")[1] == "**2.50 ± 0.71**"
+
+
 def test_a_changed_setting_needs_other_results(plan: Plan, tmp_path: Path) -> None:
     changed = load_plan(write_plan(tmp_path, tables={"models": TABLE}, set=["training.learning_rate=0.5"]))
     assert cells(write_tables(changed, "Title", "command"), "AdaDec")[1] == "not yet"
@@ -132,7 +160,7 @@ def test_two_searches_of_the_same_runs_are_compared_run_by_run(tmp_path: Path) -
     # A run that was trained again has other weights: it says less about this difference.
     again = made_up_result(trial, [level] * 40)
     write_result(Path(plan.results), trial.file_name, replace(again, surprise={"valid": 2.001, "test": 2.5}))
-    assert cells(write_tables(plan, "Title", "command"), "greedy")[3].startswith("+3.00 (\u221225.")
+    assert cells(write_tables(plan, "Title", "command"), "greedy")[3].startswith("+3.00 (\u221257.")
 
 
 def test_low_surprise_is_best(plan: Plan) -> None:
