@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exadec.errors import InputError, RequestError
 from exadec.files import locked_for_writing, replacing
-from exadec.reading.content import matches, parse_json, read_bytes, require_plain_text
+from exadec.reading.content import matches, parse_json, read_text, require_plain_text
 
 FORMAT = 1
 LARGEST = 1_000
@@ -88,7 +88,7 @@ class Styles:
     def _saved(self) -> dict[str, Mixture]:
         if not self.path.exists():
             return {}
-        return parse_styles(read_bytes(self.path, follow=False).decode(errors="replace"), str(self.path))
+        return parse_styles(read_text(self.path, follow=False), str(self.path))
 
     def get(self, name: str) -> Mixture:
         styles = self.all()

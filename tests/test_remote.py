@@ -5,9 +5,10 @@ import http.server
 import inspect
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -640,3 +641,52 @@ def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.Mo
             next(service.listen("/v1/write", {}))
     with pytest.raises(InputError, match="no server answers there"):
         next(service.listen("/v1/write", {}))
+
+
+def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:
+    """Over a network, sending still succeeds; only then it turns out that nobody listens any more."""
+    kept = []
+
+    def answer_once_per_connection(listening: socket.socket) -> None:
+        while True:
+            connection, _ = listening.accept()
+            kept.append(connection)
+            file, length = connection.makefile("rb"), 0
+            while (line := file.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length"):
+                    length = int(line.split(b":")[1])
+            file.read(length)
+            connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}')
+            connection.shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer_once_per_connection, args=(listening,), daemon=True).start()
+        service = Service(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with closing(service._connect()) as connection:
+            assert [service._ask(connection, "/x", {"a": int}, {"q": number}) for number in range(2)] == [{"a": 1}] * 2
+    assert len(kept) == 2
+
+
+def test_after_a_failure_no_more_is_asked() -> None:
+    asked = []
+
+    class Failing(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            content = b'{"error": "it broke"}'
+            self.send_response(500)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as failing:
+        threading.Thread(target=failing.serve_forever, daemon=True).start()
+        with pytest.raises(InputError, match="it broke"):
+            Service(f"http://127.0.0.1:{failing.server_port}").ask_all("/x", {"a": int}, [{"n": 1}] * 500)
+        failing.shutdown()
+    assert len(asked) < 100

@@ -63,6 +63,16 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
         Styles(path).all()
 
 
+def test_a_damaged_byte_is_refused_and_not_written_back(tmp_path: Path) -> None:
+    styles = Styles(tmp_path / "s.json")
+    styles.save("brief", Mixture.of(["Café opens"]))
+    damaged = styles.path.read_bytes().replace("é".encode(), b"\xe9")
+    styles.path.write_bytes(damaged)
+    with pytest.raises(InputError, match=r"s\.json"):
+        styles.save("other", Mixture.of(["x"]))
+    assert styles.path.read_bytes() == damaged
+
+
 def test_a_mixture_that_cannot_be_is_named_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text(json.dumps({"format": 1, "styles": {"a": []}}))

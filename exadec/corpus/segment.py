@@ -112,6 +112,9 @@ class WordSegmenter:
 _STRETCHES = pre_tokenizers.ByteLevel(add_prefix_space=True)
 """Splits text where BPE pieces must end, into stretches of letters, digits or other characters, spelt in bytes."""
 
+_ONE_LINE = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " "))
+"""Ends of lines and the like. No text that is read has them, but the bytes of a vocabulary can spell them."""
+
 _ALPHABET = frozenset(pre_tokenizers.ByteLevel.alphabet())
 """The letters that bytes are spelt in"""
 
@@ -202,7 +205,7 @@ class BpeSegmenter:
 
     def join(self, pieces: Iterable[str]) -> str:
         text: str = self.tokenizer.decoder.decode(list(pieces))
-        return text.removeprefix(" ")
+        return text.removeprefix(" ").translate(_ONE_LINE)
 
     def starts_word(self, piece: str) -> bool:
         return piece.startswith(_SPACE)

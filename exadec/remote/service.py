@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http import HTTPStatus
 from queue import Empty, SimpleQueue
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -103,10 +104,11 @@ class Service:
         for number in range(len(bodies)):
             waiting.put(number)
         answers: list[Any] = [None] * len(bodies)
+        failed = Event()
 
         def work() -> None:
             with closing(self._connect()) as connection:
-                while True:
+                while not failed.is_set():
                     try:
                         number = waiting.get_nowait()
                     except Empty:
@@ -115,6 +117,9 @@ class Service:
                         answers[number] = self._ask(connection, path, shape, bodies[number])
                     except RequestError as error:
                         answers[number] = error
+                    except BaseException:
+                        failed.set()  # other questions need not be asked
+                        raise
 
         with ThreadPoolExecutor(_TOGETHER) as pool:
             for worker in [pool.submit(work) for _ in range(min(_TOGETHER, len(bodies)))]:
@@ -182,15 +187,15 @@ class Service:
         sent = None if body is None else json.dumps(body).encode()
         method = method or ("GET" if body is None else "POST")
         for attempt in range(2):
+            kept = connection.sock is not None  # from an earlier question; the server may have closed it since
             try:
                 connection.request(method, self._root + path, sent, self._headers)
                 answer = connection.getresponse()
                 pause = answer.headers.get("Retry-After", "")
                 return answer.status, float(pause) if pause.isdecimal() else 1.0, answer.read()
             except (http.client.HTTPException, OSError) as error:
-                reopened = connection.sock is not None and attempt == 0  # it may have closed a connection that was idle
                 connection.close()
-                if not reopened or isinstance(error, socket.timeout):
+                if not kept or attempt == 1 or isinstance(error, socket.timeout):
                     raise self._gone(error) from None
         raise AssertionError("the second attempt returns or raises")
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -78,6 +77,10 @@ class RecordedSearch:
         self._searching = threading.Lock()
         self._recordings: OrderedDict[Hashable, _Recording] = OrderedDict()
 
+    def __deepcopy__(self, memo: object) -> "RecordedSearch":
+        """Recordings read tensors of their model, so those of a copied model are yet to be made."""
+        return RecordedSearch(self.record)
+
     def __call__(
         self,
         work: Work,
@@ -96,7 +99,8 @@ class RecordedSearch:
             rows = torch.arange(padded.size).clamp_max(batch.size - 1)
             given = coefficients.to(device)[rows.to(device)]
         shape_given = None if given is None else given.shape
-        key = config, n_best, tuple(forbidden), shapes, shape_given, tuple(part.data_ptr() for part in work.reads)
+        addresses = tuple(part.data_ptr() for part in work.reads)
+        key = _what_counts(config), n_best, tuple(forbidden), shapes, shape_given, addresses
         inputs = torch.cat([*(part.flatten() for part in _read_parts(padded)), torch.tensor([batch.size])])
         with self._searching:
             if key not in self._recordings:
@@ -162,6 +166,13 @@ class RecordedSearch:
         )
 
 
+def _what_counts(config: SearchConfig) -> SearchConfig:
+    """The settings without those that a recorded search does not read: they need no recording of their own."""
+    usual = SearchConfig()
+    others = "seed", "top_p", "facts", "choice", "manner", "batch_size"
+    return replace(config, **{name: getattr(usual, name) for name in others})
+
+
 def graphs() -> Record:
     """Records CUDA graphs, which share their working memory: they run one after the other."""
     pool = torch.cuda.graph_pool_handle()
@@ -180,15 +191,16 @@ def graphs() -> Record:
     return record
 
 
-_OF_MODELS: "WeakKeyDictionary[nn.Module, tuple[int, RecordedSearch]]" = WeakKeyDictionary()
-
-
 def recorded_search(model: nn.Module) -> RecordedSearch:
-    """The recordings of this model. They are made anew if its weights have moved."""
+    """The recordings of this model. They are made anew if its weights have moved.
+
+    The model itself holds them, because they hold the model: a dictionary of models would keep both for ever.
+    """
     address = next(model.parameters()).data_ptr()
-    if model not in _OF_MODELS or _OF_MODELS[model][0] != address:
-        _OF_MODELS[model] = address, RecordedSearch(graphs())
-    return _OF_MODELS[model][1]
+    known: tuple[int, RecordedSearch] | None = vars(model).get("_recorded")
+    if known is None or known[0] != address:
+        known = vars(model)["_recorded"] = address, RecordedSearch(graphs())
+    return known[1]
 
 
 def _read_parts(batch: Batch) -> tuple[torch.Tensor, ...]:

@@ -281,9 +281,9 @@ def _deal(live: Mapping[int, Sequence[_Offer]], beam: int) -> list[_Offer]:
 
 
 def forbid(phrases: Iterable[str], spelling: Spelling) -> Forbidden:
-    """Phrases are compared in lower case, with single spaces."""
-    pattern = "|".join(re.escape(" ".join(phrase.lower().split())) for phrase in phrases)
-    return Forbidden(re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
+    """Phrases have single spaces. A word at either end of one is a whole word; a mark may touch others, as in `5%`."""
+    pattern = "|".join(rf"(?!(?<=\w)\w){re.escape(' '.join(phrase.split()))}(?!(?<=\w)\w)" for phrase in phrases)
+    return Forbidden(re.compile(pattern, re.IGNORECASE), spelling)
 
 
 def _joined(beginning: str, text: str) -> bool:

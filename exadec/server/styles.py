@@ -210,9 +210,14 @@ def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[st
         responses=problems,
     )
     async def remove(name: str) -> Response:
-        if name not in await desk.call(styles.all):
+        def remove_if_there() -> bool:
+            is_there = name in styles.all()
+            if is_there:
+                styles.remove(name)
+            return is_there
+
+        if not await desk.call(remove_if_there, finish=True):
             raise _not_found(name)
-        await desk.call(partial(styles.remove, name), finish=True)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

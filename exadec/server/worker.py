@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from exadec.api import TellText, Writer
+from exadec.api import Writer
 from exadec.config import SearchConfig
 from exadec.errors import RequestError
 from exadec.generation import Generation
@@ -92,8 +92,9 @@ class Worker:
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many jobs wait."""
-        return len(self._waiting)
+        """How many jobs wait. Those that were cancelled, because their time was up, do not."""
+        with self._changed:
+            return sum(not job.future.cancelled() for job in self._waiting)
 
     def write(self, task: Task) -> "Future[Generation | RequestError]":
         """The text of a task, or why there is none."""
@@ -115,6 +116,8 @@ class Worker:
             if self._closed:
                 raise ClosedError("the server is stopping.")
             if len(self._waiting) >= self.limit:
+                self._waiting = deque(job for job in self._waiting if not job.future.cancelled())
+            if len(self._waiting) >= self.limit:
                 raise BusyError(max(1, math.ceil(self._seconds * (1 + len(self._waiting) / self._most))))
             self._waiting.append(job)
             self._changed.notify()
@@ -127,7 +130,8 @@ class Worker:
             begun = time.monotonic()
             tasks = [(job.what, job.future) for job in jobs if isinstance(job.what, Task)]
             if tasks:
-                self._write(tasks)
+                listeners = [_Listener(task.observe) for task, _ in tasks]
+                self._write(tasks, listeners)
                 took = time.monotonic() - begun
                 self._seconds += 0.2 * (took - self._seconds)
                 self._observe_batch(len(tasks), took)
@@ -149,22 +153,20 @@ class Worker:
             self._waiting = left
             return taken
 
-    def _write(self, tasks: list[tuple[Task, "Future[Any]"]]) -> None:
+    def _write(self, tasks: list[tuple[Task, "Future[Any]"]], listeners: "list[_Listener]") -> None:
         first, _ = tasks[0]
         try:
-            for task, _ in tasks:
-                task.observe("started", {"together": len(tasks)})
-            requests, streamed = (
-                [task.request for task, _ in tasks],
-                any(task.observe is not _ignore for task, _ in tasks),
-            )
-            tell = _tell_growth([task.observe for task, _ in tasks]) if streamed else None
+            for listener in listeners:
+                listener.start(len(tasks))
+            requests = [task.request for task, _ in tasks]
+            streamed = any(task.observe is not _ignore for task, _ in tasks)
+            tell = (lambda number, text: listeners[number].tell(text)) if streamed else None
             search = first.change(self.writer.run.config.search)
             results = self.writer.answer(requests, first.n_best, search=search, tell=tell)
         except Exception as error:
             if len(tasks) > 1:  # it may be the fault of one of them, or of their number
-                for one in tasks:
-                    self._write([one])
+                for one, listener in zip(tasks, listeners, strict=True):
+                    self._write([one], [listener])
                 return
             tasks[0][1].set_exception(error)
             return
@@ -172,17 +174,26 @@ class Worker:
             _settle(future, partial(_explained, task, result))
 
 
-def _tell_growth(observers: list[Observe]) -> TellText:
-    """Tells each observer the beginning of its text, if it has grown."""
-    known = [""] * len(observers)
+class _Listener:
+    """Tells an observer once that its task has started, and the beginning of its text each time it has grown.
 
-    def tell(number: int, text: str) -> None:
+    A batch that fails is written again, one task after the other. Since a text does not depend on its batch, what was
+    told before still holds.
+    """
+
+    def __init__(self, observe: Observe):
+        self._observe, self._started, self._known = observe, False, ""
+
+    def start(self, together: int) -> None:
+        if not self._started:
+            self._started = True
+            self._observe("started", {"together": together})
+
+    def tell(self, text: str) -> None:
         text = text.rstrip("\ufffd")  # the first bytes of a character
-        if len(text) > len(known[number]):
-            known[number] = text
-            observers[number]("text", {"text": text})
-
-    return tell
+        if len(text) > len(self._known):
+            self._known = text
+            self._observe("text", {"text": text})
 
 
 def _explained(task: Task, result: Generation | RequestError) -> Generation | RequestError:

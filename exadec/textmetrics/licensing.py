@@ -10,7 +10,6 @@ one with a dozen 12 (`forms.py`). A number with a currency sign is licensed by t
 import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from itertools import chain
 from string import ascii_lowercase
 from typing import NamedTuple
 
@@ -42,6 +41,7 @@ from exadec.textmetrics.tokens import (
     letter_case,
     remember,
     split_text,
+    unify_marks,
 )
 
 _MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
@@ -333,4 +333,5 @@ def _locate_words(text: str) -> list[tuple[int, int]]:
 
 def _letters(text: str) -> Iterator[str]:
     """Letters and digits, without accents: a letter with an accent can be spelt as one character or as two."""
-    return (one for one in chain.from_iterable(unicodedata.normalize("NFD", text)) if one.isalnum())
+    plain = unify_marks(unicodedata.normalize("NFD", text))  # some marks count as letters in Unicode
+    return (one for one in plain if one.isalnum())

@@ -111,11 +111,13 @@ def split_text(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(_unify(text)))
 
 
+def unify_marks(text: str) -> str:
+    """One character for all forms of a mark; it never takes the place of several."""
+    return text.translate(_UNIFIED) if "`" in text or not text.isascii() else text
+
+
 def _unify(text: str) -> str:
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text).translate(_UNIFIED)
-    elif "`" in text:
-        text = text.translate(_UNIFIED)
+    text = unify_marks(text if text.isascii() else unicodedata.normalize("NFC", text))
     for pattern, replacement in _REPAIRS:
         text = pattern.sub(replacement, text)
     if "'" in text or "‘" in text or "’" in text:

@@ -156,7 +156,7 @@ def draw_cases(corpus: Corpus, count: int, seed: int) -> list[Case]:
     for candidate in pool:
         for trait in list_traits(candidate.text) or [PLAIN]:
             strata[trait].append(candidate)
-    across_groups = len({candidate.group for candidate in pool}) > 1
+    across_groups = len({candidate.group for candidate in pool} - {None}) > 1
     drawn = dict.fromkeys(strata, 0)
     used: set[str] = set()
     cases: list[Case] = []

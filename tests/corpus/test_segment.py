@@ -51,6 +51,12 @@ def bpe() -> BpeSegmenter:
     return BpeSegmenter.learn(["the lower the newer", "the widest Ünïcode 東京"] * 5, 300, lower_case=False)
 
 
+def test_a_text_is_one_line_whatever_pieces_it_is_made_of(bpe: BpeSegmenter) -> None:
+    text = bpe.join(bpe.pieces())
+    assert text.splitlines() == [text]
+    assert "\t" not in text
+
+
 @given(text=texts)
 def test_bpe_joins_to_the_same_text(bpe: BpeSegmenter, text: str) -> None:
     assert bpe.join(bpe.segment(text)) == text

@@ -1,8 +1,12 @@
 """The recorded search against the ordinary one. Without a GPU the recorded work is simply done again."""
 
+import copy
+import gc
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from operator import attrgetter
 
 import pytest
@@ -73,6 +77,33 @@ def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
             found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
         assert texts(found) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [5, 7]
+
+
+def test_settings_that_a_recorded_search_does_not_read_need_no_other_recording() -> None:
+    model, recorded = build_small_model(), RecordedSearch(lambda work: work)
+    batch, usual = batch_for(model.config, 3), SearchConfig(beam_size=2, max_length=5)
+    for config in (usual, replace(usual, seed=2, top_p=0.5, batch_size=3), replace(usual, facts="mark")):
+        with torch.no_grad():
+            recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+    assert len(recorded._recordings) == 1
+
+
+def test_recordings_go_with_their_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captured, "graphs", lambda: lambda work: work)
+
+    def search() -> weakref.ref[Seq2seq]:
+        model = build_small_model()
+        recorded = captured.recorded_search(model)
+        with torch.no_grad():
+            recorded(work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU)
+        assert captured.recorded_search(model) is recorded
+        twin = copy.deepcopy(model)
+        assert captured.recorded_search(twin) is not recorded
+        return weakref.ref(model)
+
+    searched = search()
+    gc.collect()
+    assert searched() is None
 
 
 def test_without_memory_other_recordings_make_room() -> None:

@@ -65,6 +65,11 @@ def test_nothing_found_is_nothing_chosen() -> None:
     assert rank_by_agreement([[], [only]], 1.0) == [only]
 
 
+def test_texts_far_too_unlikely_for_a_float_still_share_a_vote() -> None:
+    searches = [[Hypothesis([1, 2], -5000.0), Hypothesis([1, 3], -5001.0), Hypothesis([9], -9000.0)]]
+    assert [one.ids for one in rank_by_agreement(searches, 0.0)] == [[1, 2], [1, 3], [9]]
+
+
 def test_exemplars_have_a_say_in_the_form() -> None:
     """Two texts agree in three of four words each; the third one is odd, but has the form that is asked for."""
     searches = [[hypothesis([1, 2, 3, 4], 0.5)], [hypothesis([1, 2, 3, 5], 0.5)], [hypothesis([7, 8], 0.5)]]

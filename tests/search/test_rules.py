@@ -271,6 +271,27 @@ def test_a_writer_copies_what_is_quoted_and_says_why_it_cannot(tmp_path: Path) -
             writer.write(request)
 
 
+@pytest.mark.parametrize(
+    ("phrase", "refused", "allowed"),
+    [
+        ("cat", "The CAT sat", "category"),
+        ("!", "Wow!", "Wow"),
+        ("%", "up 5%", "up 5 per cent"),
+        ("$", "costs $5", "costs €5"),
+        ("C++", "uses C++ now", "uses C+ now"),
+        ("- no", "yes - no", "yes - nobody"),
+        ("İstanbul", "in İstanbul", "in İstanbullu"),
+        ("two  words", "Two words.", "two-words"),
+    ],
+)
+def test_forbidden_words_are_whole_and_marks_may_touch_them(
+    phrase: str, refused: str, allowed: str, spelling: Spelling
+) -> None:
+    pattern = forbid(["something else", phrase], spelling).phrases
+    assert pattern.search(refused)
+    assert not pattern.search(allowed)
+
+
 def test_requests_are_checked() -> None:
     asked = parse_request(
         '{"source": "s", "required": ["a"], "forbidden": ["b"], "beginning": "c", "max_characters": 9}', "x"

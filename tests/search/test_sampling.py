@@ -14,7 +14,7 @@ from exadec.corpus.vocabulary import BOS, EOS, PieceTable, Vocabulary
 from exadec.errors import RequestError
 from exadec.request import Request
 from exadec.search.rules import Spelling, rule_for
-from exadec.search.sampling import sample
+from exadec.search.sampling import _keep_nucleus, sample
 from exadec.training.trainer import train
 from support.letters import FORBIDDEN, LETTERS, PIECES, keeps, random_model
 from support.random_models import start
@@ -38,6 +38,11 @@ def test_words_are_drawn_in_proportion(temperature: float, top_p: float) -> None
     for word in inside:
         expected = float(weights[word] / weights[inside].sum())
         assert found[word] / count == pytest.approx(expected, abs=4 * np.sqrt(expected / count))
+
+
+def test_a_nucleus_that_has_exactly_its_share_is_complete() -> None:
+    kept = _keep_nucleus(torch.tensor([[0.5, 0.25, 0.25]]).log(), 0.75).isfinite()
+    assert kept.tolist() == [[True, True, False]]
 
 
 def test_a_text_depends_on_its_own_seed_alone() -> None:

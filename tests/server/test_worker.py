@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,48 @@ def test_closing_finishes_what_waits_and_takes_nothing_new(writer: Writer) -> No
         worker.write(task("n1"))
 
 
+def test_what_was_cancelled_does_not_fill_the_queue(writer: Writer) -> None:
+    worker = Worker(writer, 3)
+    with held(worker):
+        waiting = [worker.call(lambda: 1) for _ in range(3)]
+        with pytest.raises(BusyError):
+            worker.call(lambda: 2)
+        assert len(worker) == 3
+        assert waiting[0].cancel()
+        assert len(worker) == 2
+        later = worker.call(lambda: 2)
+    assert later.result(60) == 2
+    worker.close()
+
+
+def test_a_batch_that_fails_is_written_one_by_one_and_told_once(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = writer.answer
+
+    def fail_together(requests: list[Request], *more: Any, tell: Any, **options: Any) -> Any:
+        if len(requests) > 1:
+            tell(0, answer(requests[:1])[0].text.split()[0])
+            raise RuntimeError("out of memory")
+        return answer(requests, *more, tell=tell, **options)
+
+    monkeypatch.setattr(writer, "answer", fail_together)
+    worker = Worker(writer, 10)
+    heard: list[list[tuple[str, Any]]] = [[], []]
+    with held(worker):
+        written = [
+            worker.write(task(f"n{number} k1", observe=lambda *event, known=known: known.append(event)))
+            for number, known in enumerate(heard)
+        ]
+    texts = [one.result(60).text for one in written]
+    for known, text in zip(heard, texts, strict=True):
+        assert [name for name, _ in known].count("started") == 1
+        told = [data["text"] for name, data in known if name == "text"]
+        assert told == sorted(set(told), key=len)
+        assert all(text.startswith(part) for part in told)
+    worker.close()
+
+
 def test_errors_belong_to_their_own_jobs(writer: Writer) -> None:
     worker = Worker(writer, 10)
 
@@ -120,10 +163,10 @@ def test_errors_belong_to_their_own_jobs(writer: Writer) -> None:
         raise KeyError("x")
 
     with held(worker):
-        refused, sound = worker.write(task("n1", explain=True)), worker.write(Task(Request("n1", group="nobody")))
+        sound, refused = worker.write(task("n1", explain=True)), worker.write(Task(Request("n1", group="nobody")))
         failed = worker.call(fail)
-    assert isinstance(sound.result(60), RequestError)
-    assert vars(refused.result(60))["_explanation"].attention is not None  # computed by the worker
+    assert isinstance(refused.result(60), RequestError)
+    assert vars(sound.result(60))["_explanation"].attention is not None  # computed by the worker
     with pytest.raises(KeyError):
         failed.result(60)
     assert worker.call(lambda: 1).result(60) == 1

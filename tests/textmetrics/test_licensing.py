@@ -109,6 +109,7 @@ def test_every_place_is_found_however_a_text_is_written() -> None:
         "A & T paid 1 @-@ 2 @,@ 5 for Ada",
         'a 55" screen with Ada…Bob',
         "Élan’s men saw Ünï at 10:30 with Ada",
+        "It\u02bcs raining on Ada, 12 dead",
     ):
         stated = Checker("nothing", NAMES).check(text)
         assert stated

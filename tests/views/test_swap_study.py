@@ -53,6 +53,12 @@ def test_without_groups_any_other_target_will_do(tmp_path: Path, groups: str) ->
     assert not any(case.exemplar in case.references for case in cases)
 
 
+def test_no_group_is_not_a_second_group(tmp_path: Path) -> None:
+    records: list[dict[str, object]] = [{"source": f"about {n}", "target": f"text {n}", "group": "a"} for n in range(9)]
+    write_splits(tmp_path, [*records, {"source": "about 9", "target": "text 9"}])
+    assert len(draw_cases(prepare(config_for(tmp_path)), 8, seed=1)) == 8
+
+
 def test_given_exemplars_are_used_in_turn(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path, "ab", {PLAIN: 20})
     cases = give_cases(corpus, 7, 1, ["One: two", "Three?", "four"])
