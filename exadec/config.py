@@ -17,7 +17,6 @@ from exadec.strict_yaml import (
     Overrides,
     apply_override,
     build,
-    list_keys,
     list_overrides,
     parse_yaml,
     read_yaml,
@@ -39,7 +38,6 @@ __all__ = [
     "ModelConfig",
     "SearchConfig",
     "TrainingConfig",
-    "known_keys",
 ]
 
 RECORD_FIELDS = ("uid", "source", "table", "target", "references", "group")
@@ -457,8 +455,3 @@ def _apply_preset(values: dict[str, Any]) -> None:
     """Put the values of the preset in place of what the sections say."""
     for section, chosen in _preset_of(values).items():
         values[section] = require_section(values.get(section), section) | chosen
-
-
-def known_keys() -> list[str]:
-    """Every key a configuration may have, as `section.key`."""
-    return list_keys(Config)

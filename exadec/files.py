@@ -47,6 +47,12 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(number)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Replace a file by this text, or make it."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 def draft_of(path: Path) -> Path:
     """Where a file or folder is written before it takes its place."""
     return path.with_name(f".{path.name}.draft")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exadec.errors import InputError, RequestError
-from exadec.files import locked_for_writing, replacing
+from exadec.files import locked_for_writing, write_text
 from exadec.reading.content import matches, parse_json, read_text, require_plain_text
 
 FORMAT = 1
@@ -112,8 +112,7 @@ class Styles:
             self._write({other: mixture for other, mixture in saved.items() if other != name})
 
     def _write(self, styles: dict[str, Mixture]) -> None:
-        with replacing(self.path) as draft:
-            draft.write_text(format_styles(styles), encoding="utf-8")
+        write_text(self.path, format_styles(styles))
 
 
 def parse_styles(content: str, where: str) -> dict[str, Mixture]:

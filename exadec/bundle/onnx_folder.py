@@ -64,7 +64,7 @@ def _facts(run: Run, encoder: Graph, step: Graph) -> dict[str, Any]:
         "read": model.exemplars_read if model.reads_exemplars else 0,
         "longest": corpus.max_target,
         "copied": model.attend_exemplar,
-        "marked_if_given": run.config.exemplars.form_share > 0,
+        "marked_if_given": run.config.exemplars.marks_given,
     }
     return {
         "format": FORMAT,

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from exadec.cli.console import DeviceName, RunOrServer, say
+from exadec.cli.writing import read_exemplars
 from exadec.errors import InputError
-from exadec.reading.lines import read_lines
 from exadec.remote.methods import RemoteStyles
 from exadec.remote.service import Service, is_address
 from exadec.styles import Mixture, Styles
@@ -38,7 +38,7 @@ def style(
 
     The page and the API of `exadec serve` use the same styles; RUN may be the address of a server, too.
     """
-    texts = [*(exemplar or []), *([] if exemplars is None else _read(exemplars))]
+    texts = [*(exemplar or []), *([] if exemplars is None else read_exemplars(exemplars))]
     if name is None:
         if texts or remove:
             raise InputError("give the style a name: exadec style RUN NAME.")
@@ -75,10 +75,3 @@ def _styles(run: str) -> Styles:
     from exadec.bundle.packed import open_folder_or_bundle
 
     return open_folder_or_bundle(Path(run)).styles
-
-
-def _read(path: Path) -> list[str]:
-    texts = [line.strip() for _, line in read_lines(path) if line.strip()]
-    if not texts:
-        raise InputError(f"{path}: there is no exemplar in this file; write one per line.")
-    return texts

@@ -323,7 +323,7 @@ def _study(
     if seed < 0:
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)
-    texts = [] if exemplars is None else _read_exemplars(exemplars)
+    texts = [] if exemplars is None else read_exemplars(exemplars)
     writer = load(run, overrides, corpus=corpus)
     weights = weights or [writer.run.config.search.guidance]
     with Display(messages) as display:
@@ -340,7 +340,8 @@ def _study(
         say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
 
 
-def _read_exemplars(path: Path) -> list[str]:
+def read_exemplars(path: Path) -> list[str]:
+    """One on each line; empty lines do not count."""
     texts = [line.strip() for _, line in read_lines(path) if line.strip()]
     if not texts:
         raise InputError(f"{path}: there is no exemplar in this file; write one per line.")

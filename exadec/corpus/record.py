@@ -203,16 +203,6 @@ def _ending(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def write_records(path: Path, records: Iterable[Record]) -> int:
-    """Write JSONL; returns how many records were written."""
-    count = 0
-    with path.open("wb") as file:
-        for record in records:
-            file.write(to_line(record))
-            count += 1
-    return count
-
-
 def to_line(record: Record) -> bytes:
     """A record as one line of JSONL."""
     row: dict[str, object] = {"uid": record.uid}

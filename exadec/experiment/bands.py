@@ -11,8 +11,7 @@ import numpy as np
 
 from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.results import Result, unpack
-from exadec.textmetrics.bootstrap import resample_weights
-from exadec.textmetrics.scores import FloatArray
+from exadec.textmetrics import confidence_interval, mean_score
 
 BANDS = 4
 """Of equal size."""
@@ -51,14 +50,8 @@ def divide_by_similarity(ours: Sequence[Result], theirs: Sequence[Result], metri
             copied=float(copied[rows].mean()),
             baseline=float(baseline[rows].mean()),
             score=float(score[rows].mean()),
-            difference=_interval(score[rows] - baseline[rows]),
+            difference=confidence_interval(mean_score(metric, score[rows] - baseline[rows], metric), RESAMPLES, SEED),
         )
         for rows in np.array_split(order, BANDS)
         if len(rows)
     ]
-
-
-def _interval(gains: FloatArray) -> tuple[float, float]:
-    drawn = [weights @ gains / len(gains) for weights in resample_weights(len(gains), RESAMPLES, SEED)]
-    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
-    return float(low), float(high)

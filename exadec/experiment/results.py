@@ -24,7 +24,7 @@ from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Trial
-from exadec.files import replacing
+from exadec.files import write_text
 from exadec.model.seq2seq import count_parameters
 from exadec.reading.content import matches, read_json
 from exadec.reading.folder import refuse_links
@@ -154,8 +154,7 @@ def write_result(folder: Path, file_name: str, result: Result) -> None:
     """Write a result; it replaces earlier ones of the same key, whatever their name."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"format": FORMAT, **asdict(result)}, indent=1, ensure_ascii=False) + "\n"
-    with replacing(folder / file_name) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_text(folder / file_name, text)
     for path in folder.glob(f"*-{result.key[:8]}.json"):
         if path.name != file_name:
             path.unlink()

@@ -17,7 +17,7 @@ from exadec.experiment.bands import divide_by_similarity
 from exadec.experiment.intervals import RESAMPLES, Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
 from exadec.experiment.results import FURTHER_INPUTS, Measure, Result, read_results, unpack
-from exadec.files import replacing
+from exadec.files import write_text
 from exadec.textmetrics.metrics import METRICS
 from exadec.views.plots import DrawnDifference, plot_differences
 from exadec.views.results import VARIANT_NAMES, heading
@@ -64,10 +64,10 @@ def write_tables(plan: Plan, title: str, command: str) -> Path:
         if figure is None:
             path.unlink(missing_ok=True)
         else:
-            _write(path, figure + "\n")
+            write_text(path, figure + "\n")
             parts.append(f"![{name}: differences from the baseline, with 95% intervals]({path.name})\n")
     parts.append(_render_notes(plan, used))
-    _write(folder / PAGE, "\n".join(parts))
+    write_text(folder / PAGE, "\n".join(parts))
     return folder / PAGE
 
 
@@ -306,8 +306,3 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
 
 def _join(texts: Iterable[str]) -> str:
     return ", ".join(sorted(set(texts)))
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as draft:
-        draft.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ import numpy as np
 from exadec.api import Writer
 from exadec.corpus.naming import name_data_set
 from exadec.errors import InputError
-from exadec.files import replacing
+from exadec.files import write_text
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import open_corpus
@@ -69,8 +69,7 @@ def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Pat
     page = render_report(results, swaps)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(out) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_text(out, page)
     return out
 
 

@@ -356,26 +356,3 @@ def describe_majority(majority: MajorityStyle) -> str:
     return (
         f"Always writing in the majority style ({named}) would follow {majority.among_exemplars:.1f}% of the exemplars."
     )
-
-
-def _describe_comparison(difference: Comparison) -> str:
-    spread = f"({format_difference_range(difference)}, {format_p_value(difference)})"
-    return f"{format_difference(difference.difference)} {spread}"
-
-
-def render_markdown(results: Results) -> str:
-    """The table in Markdown."""
-    measures = list(results.baseline.measures)
-    columns = ["Model", *map(heading, measures)]
-    if len(results.systems) > 1:
-        columns.append(f"{MAIN} against {results.baseline.name}")
-    rows = [columns, ["---", *["---:"] * (len(columns) - 1)]]
-    for row in results.scored:
-        cells = [row.name]
-        for measured in row.measures.values():
-            cells.append(f"{measured.score.value:.1f} ({format_range(measured.low, measured.high)})")
-        if len(results.systems) > 1:
-            cells.append("" if row.difference is None else _describe_comparison(row.difference))
-        rows.append([cell.replace("|", "\\|") for cell in cells])
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    return f"{table}\n\n{_describe_table(results)}\n"

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exadec.files import replacing
+from exadec.files import write_text
 from exadec.views.fitting import Fitting
 from exadec.views.manner import (
     Column,
@@ -150,11 +150,11 @@ def write_study(study: Study, folder: Path, command: str) -> Path:
     The page, the figure and the numbers hold no text of the corpus.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / NUMBERS, json.dumps(study_to_json(study), indent=1) + "\n")
+    write_text(folder / NUMBERS, json.dumps(study_to_json(study), indent=1) + "\n")
     lines = [json.dumps(_case_to_json(study, number), ensure_ascii=False) for number in range(len(study.cases))]
-    _write(folder / TEXTS, "\n".join(lines) + "\n")
-    _write(folder / FIGURE, plot_swaps(study) + "\n")
-    _write(folder / PAGE, render_page(study, command))
+    write_text(folder / TEXTS, "\n".join(lines) + "\n")
+    write_text(folder / FIGURE, plot_swaps(study) + "\n")
+    write_text(folder / PAGE, render_page(study, command))
     return folder / PAGE
 
 
@@ -207,8 +207,3 @@ def _markdown_table(rows: _Rows) -> str:
     rule = ["---", *["---:"] * (len(rows[0]) - 1)]
     lines = [rows[0], rule, *([cell.replace("*", "\\*") for cell in row] for row in rows[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as draft:
-        draft.write_text(text, encoding="utf-8")

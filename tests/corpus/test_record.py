@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exadec.corpus.record import Reading, Record, linearize, log_skipped, read_records, write_records
+from exadec.corpus.record import Reading, Record, linearize, log_skipped, read_records, to_line
 from exadec.errors import InputError
 
 GOOD = '{"source": "a b", "target": "c"}\n'
@@ -167,7 +167,7 @@ def test_of_many_places_the_first_are_named(caplog: pytest.LogCaptureFixture) ->
 )
 def test_records_survive_a_round_trip(tmp_path_factory: pytest.TempPathFactory, records: list[Record]) -> None:
     path = tmp_path_factory.mktemp("records") / "r.jsonl"
-    assert write_records(path, records) == len(records)
+    path.write_bytes(b"".join(map(to_line, records)))
     assert list(read_records(path)) == records
 
 
@@ -176,7 +176,7 @@ def test_tables_are_kept_and_linearised(tmp_path: Path) -> None:
     (record,) = read_records(tmp_path / "t.jsonl")
     assert record.table == (("name", "Ada"), ("born", "1815"))
     assert record.source == linearize(record.table) == "name : Ada | born : 1815"
-    write_records(tmp_path / "u.jsonl", [record])
+    (tmp_path / "u.jsonl").write_bytes(to_line(record))
     assert list(read_records(tmp_path / "u.jsonl")) == [record]
 
 
@@ -184,7 +184,7 @@ def test_the_subject_of_triples_is_said_where_it_changes(tmp_path: Path) -> None
     triples = (("Ada", "born", "1815"), ("Ada", "spouse", "King"), ("King", "title", "Earl"), ("Ada", "died", "1852"))
     source = "subject : Ada | born : 1815 | spouse : King | subject : King | title : Earl | subject : Ada | died : 1852"
     assert linearize(triples) == source
-    write_records(tmp_path / "t.jsonl", [Record("0", source, "x", table=triples)])
+    (tmp_path / "t.jsonl").write_bytes(to_line(Record("0", source, "x", table=triples)))
     assert list(read_records(tmp_path / "t.jsonl")) == [Record("0", source, "x", table=triples)]
 
 

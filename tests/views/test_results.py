@@ -13,7 +13,7 @@ from exadec.textmetrics import bleu, compare, confidence_interval, leak, license
 from exadec.training.checkpoint import open_run
 from exadec.training.evaluation import read_outputs, score_style, write_outputs
 from exadec.views.plots import looks_of
-from exadec.views.results import Results, compare_runs, render_markdown, render_table
+from exadec.views.results import Results, compare_runs, render_table
 from support.shown import WIRE, show
 
 
@@ -111,14 +111,13 @@ def test_rows_are_what_a_data_frame_takes(results: Results) -> None:
 
 
 def test_tables_show_every_score_with_its_interval(results: Results) -> None:
-    terminal, markdown = show(render_table(results)), render_markdown(results)
+    terminal = show(render_table(results))
     assert max(map(len, terminal.splitlines())) <= 80
     for row in results.scored:
         assert row.name in terminal
         for name, measured in row.measures.items():
             for number in (measured.score.value, measured.low, measured.high):
                 assert f"{number:.1f}".removeprefix("100.0") in terminal or name == "ROUGE-2"
-                assert f"{number:.1f}" in markdown
     assert "ROUGE-2" not in terminal  # there is no room for it beside style and facts
     assert "Facts %" in terminal
     (copying,) = results.copying
@@ -126,9 +125,6 @@ def test_tables_show_every_score_with_its_interval(results: Results) -> None:
     low = dataclasses.replace(copying.difference, difference=-14.5, low=-16.4, high=-12.6)
     lower = dataclasses.replace(results, copying=[dataclasses.replace(copying, difference=low)])
     assert any("Model" in line and "ROUGE-1" in line for line in show(render_table(lower)).splitlines())
-    rows = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert len(rows) == 3 + len(results.systems)
-    assert len({row.count("|") for row in rows}) == 1
     assert "baseline" not in show(render_table(dataclasses.replace(results, systems=results.systems[:1])))
 
 

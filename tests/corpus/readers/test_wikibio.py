@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exadec.corpus.readers.wikibio import read_wikibio
-from exadec.corpus.record import linearize, read_records, write_records
+from exadec.corpus.record import linearize, read_records, to_line
 from support.corpora import DATA
 from support.reader_files import published_files, refusal, write
 
@@ -110,6 +110,6 @@ def test_real_wikibio_files(tmp_path: Path) -> None:
         assert len(set(attributes)) == len(attributes)
         assert not any(re.search(r"_\d+$", attribute) or "<none>" in value for attribute, value in record.table)
     # What is written is what was read, tables included.
-    write_records(tmp_path / "all.jsonl", records)
+    (tmp_path / "all.jsonl").write_bytes(b"".join(map(to_line, records)))
     assert list(read_records(tmp_path / "all.jsonl")) == records
     assert len(published_files("wikibio", DATA / "wikibio_100")) == 6
