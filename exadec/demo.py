@@ -4,17 +4,18 @@ In: a folder. Out: four trained models, their scores, three exemplar swaps and a
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from exadec.config import VARIANTS
+from exadec.config import VARIANTS, Config
 from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.settings import load_config, shipped_configs
-from exadec.training.checkpoint import delete_run
+from exadec.training.checkpoint import LAST, delete_run, open_run
 from exadec.training.side_by_side import Job, is_finished, is_same_run, refuse_torchrun, train_side_by_side
 from exadec.training.trainer import refuse_settings
 from exadec.views.progress import Display, RunsDisplay
@@ -29,11 +30,16 @@ AT_ONCE = 2
 def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Console) -> Path:
     """Train the models that are not finished, show the results, and return the report's path."""
     refuse_torchrun()
+    for override in overrides:
+        if override.startswith("folder="):
+            raise InputError("the demo's folder is set by --folder, not by --set folder.")
     started = time.monotonic()
     wire = shipped_configs()["wire"]
     configs = {variant: load_config(wire, [*overrides, f"folder={folder}"], variant) for variant in VARIANTS}
     for config in configs.values():
         refuse_settings(config)  # before runs that cannot be trained again are deleted
+    if not force:
+        _refuse_other_runs(folder, configs)
     with Display(console) as display:
         corpus = prepare(configs["seq2seq"], display.report)
         exemplars = retrieve(corpus, configs["seq2seq"].exemplars, display.report)
@@ -61,3 +67,16 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     report = write_report(results, folder / "report.html", swaps)
     console.print(f"Done in {time.monotonic() - started:.0f} s. The report: [bold]{report}[/]")
     return report
+
+
+def _refuse_other_runs(folder: Path, configs: Mapping[str, Config]) -> None:
+    """Refuse a folder with runs that are not the demo's: it would replace their corpus, and those with its names."""
+    for path in sorted(folder.glob(f"*/{LAST}")):
+        found = open_run(path.parent).config
+        own = configs.get(path.parent.name)
+        same_corpus = found.corpus == configs["seq2seq"].corpus
+        if not same_corpus or (own is not None and replace(found, folder=own.folder) != own):
+            raise InputError(
+                f"{path.parent}: this run has other settings than the demo's, which would take its place or its "
+                "corpus; choose another --folder, or train again with --force."
+            )

@@ -40,7 +40,9 @@ def replacing(path: Path) -> Iterator[Path]:
         flush(draft)
         os.replace(draft, path)
         flush(path.parent)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # such as a full disk
         draft.unlink(missing_ok=True)
         raise
     finally:

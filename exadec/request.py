@@ -133,10 +133,11 @@ def request_to_vary(source: str | Request, count: int, group: str | None) -> Req
 
 
 def parse_request(line: str, where: str) -> Request:
-    """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`."""
+    """The request of one line of JSONL: `source` or `table`, and perhaps any other field of a `Request`.
+
+    As in training, the source is what the model reads if a record has both.
+    """
     row: dict[str, Any] = parse_row(line, where)
-    if row.get("source") is not None and row.get("table") is not None:
-        raise InputError(f"{where}: give 'source' or 'table', not both.")
     if isinstance(row.get("options"), dict):  # another kind of value is a foreign column
         raise InputError(
             f"{where}: a record has no 'options'; give beginning, required, forbidden and max_characters without it, "

@@ -42,7 +42,6 @@ def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
         ('{"table": []}', "here:1: 'table' is empty."),
         ('{"table": {"": ""}}', "here:1: 'table' has no attribute with a name and a value."),
         ('{"table": [["a", " "], ["", "b"]]}', "here:1: 'table' has no attribute with a name and a value."),
-        ('{"source": "a", "table": {"b": "c"}}', "here:1: give 'source' or 'table', not both."),
         ('{"source": "a", "options": {"guidance": 1}}', "here:1: a record has no 'options'; give beginning, required,"),
         ('{"source": "a", "mixture": ["b"]}', "here:1: 'mixture' must be a list of objects, each with an exemplar"),
         ('{"source": "a", "mixture": {}}', "here:1: 'mixture' must be a list of objects, each with an exemplar"),
@@ -87,3 +86,7 @@ def test_fields_of_another_type_are_named(fields: dict[str, Any], message: str) 
 
 def test_a_list_of_phrases_may_be_a_list() -> None:
     assert not Request("a", required=["b"]).is_free  # type: ignore[arg-type]
+
+
+def test_of_a_record_with_both_the_source_is_read_as_in_training() -> None:
+    assert parse_request('{"source": "a", "table": {"b": "c"}}', "here:1") == Request("a")

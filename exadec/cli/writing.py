@@ -98,7 +98,7 @@ def generate(
     A line that cannot be read has an empty result and a message; the exit status is then 2.
     A server that asks for a token gets the one in the variable EXADEC_TOKEN.
     New text gets its exemplar by the policy the run was trained with.
-    The policies shuffled, oracle and given do not work for new text; it gets the nearest exemplar instead.
+    The policies shuffled, oracle, form and given do not work for new text; it gets the nearest exemplar instead.
     """
     overrides = set_ or []
     limits = _find_limits(run, overrides)

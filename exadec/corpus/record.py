@@ -16,7 +16,7 @@ from exadec.config import RECORD_FIELDS
 from exadec.corpus.columns import find_columns, rename_keys, require_column
 from exadec.errors import InputError
 from exadec.reading.content import decode, parse_json
-from exadec.reading.lines import decode_lines, raw_lines, read_lines
+from exadec.reading.lines import LONGEST, decode_lines, raw_lines, read_lines
 
 SPLITS = ("train", "valid", "test")
 CHUNK = 10_000
@@ -241,6 +241,7 @@ def parse_row(line: str, where: str) -> dict[str, object]:
 def _column_rows(path: Path, delimiter: str, reading: Reading) -> Iterator[tuple[int, dict[str, object]]]:
     # A TSV file has no quoting: a quotation mark is part of the text. CSV follows RFC 4180.
     lines = (line + "\n" for _, line in read_lines(path))
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))  # by default a field has less than a line may have
     if delimiter == "\t":
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
     else:
@@ -250,7 +251,8 @@ def _column_rows(path: Path, delimiter: str, reading: Reading) -> Iterator[tuple
         if header is None:
             return
         found = find_columns(header, RECORD_FIELDS, reading.columns, path)
-        require_column(("source", "table"), found, header, path)
+        if reading.require_source:
+            require_column(("source", "table"), found, header, path)
         if reading.require_target:
             require_column(("target",), found, header, path)
         for values in reader:
@@ -261,7 +263,10 @@ def _column_rows(path: Path, delimiter: str, reading: Reading) -> Iterator[tuple
                 raise InputError(f"{path}:{reader.line_num}: {message}")
             yield reader.line_num, {name: values[place] for name, place in found.items()}
     except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: {error}.") from None
+        raise InputError(
+            f"{path}:{reader.line_num}: this is not CSV ({error}); look for a quotation mark that is not closed or not "
+            "doubled, in this line or before it, and for old Mac line ends."
+        ) from None
 
 
 def _to_records(
@@ -298,8 +303,8 @@ def to_record(
         if not value.strip() and required[name]:
             raise InputError(f"{where}: the record's {name!r} is empty.")
     references = row.get("references") or ()
-    if isinstance(references, str):  # a TSV or CSV cell
-        references = [references]
+    if isinstance(references, str):
+        references = _read_cell(references, where)
     if not isinstance(references, list | tuple) or not all(isinstance(text, str) for text in references):
         raise InputError(f"{where}: 'references' must be a list of texts.")
     uid, group = row.get("uid"), row.get("group")
@@ -308,14 +313,25 @@ def to_record(
             raise InputError(f"{where}: {name!r} must be text or a number, but is {name_kind(value)}.")
     assert isinstance(source, str)
     assert isinstance(target, str)
+    # An empty cell of a table says nothing.
+    uid, group = (None if value is None or not str(value).strip() else str(value) for value in (uid, group))
     return Record(
-        uid=default_uid if uid is None else str(uid),
+        uid=default_uid if uid is None else uid,
         source=" ".join(source.split()),
         target=" ".join(target.split()),
         table=table,
         references=tuple(" ".join(text.split()) for text in references),
-        group=None if group is None else str(group),
+        group=group,
     )
+
+
+def _read_cell(cell: str, where: str) -> list[object]:
+    """The references in a cell of a TSV or CSV file: a JSON list of texts, or one text."""
+    try:
+        found = parse_json(cell, where)
+    except InputError:
+        found = None
+    return found if isinstance(found, list) else [cell]
 
 
 def name_kind(value: object) -> str:

@@ -169,6 +169,8 @@ class BowIndex:
 
     def add(self, texts: Iterable[str]) -> np.ndarray:
         """Add texts, and return their ids: int64, ascending, never used for any other text."""
+        if isinstance(texts, str):
+            raise ValueError("`texts` must be a list of texts, but is one text; write it in brackets.")
         with self._writing:
             state = self._state
             bag = copy.copy(state.bag)

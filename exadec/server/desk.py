@@ -23,6 +23,7 @@ from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
 from exadec.exemplars.journal import Accepted, Journal, journal_folder
 from exadec.generation import Generation
+from exadec.reading.content import require_plain_text
 from exadec.request import Request, require_sources
 from exadec.server.door import Limits
 from exadec.server.refusals import RefusedError
@@ -225,7 +226,8 @@ class Desk:
         Those with the most similar exemplars come first: they show best what an exemplar does.
         """
         try:
-            records = list(islice(open_corpus(self.writer.run).records("test"), _EXAMPLES))
+            every = open_corpus(self.writer.run).records("test")
+            records = list(islice((one for one in every if _may_be_asked(one.source)), _EXAMPLES))
         except InputError:
             return []
         if self._exemplars is not None:
@@ -301,3 +303,12 @@ def _text(result: Generation | RequestError) -> Generation:
 
 def _not_found(name: str) -> RefusedError:
     return RefusedError(HTTPStatus.NOT_FOUND, f"there is no exemplar {name}; it may have been deleted.")
+
+
+def _may_be_asked(source: str) -> bool:
+    """Training data may have control characters, which a request may not."""
+    try:
+        require_plain_text(source, "source")
+    except InputError:
+        return False
+    return True

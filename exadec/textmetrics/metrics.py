@@ -207,6 +207,9 @@ def score(
     Each text has a reference, or a list of them. `metrics` are names of `METRICS`; by default ROUGE and BLEU, and
     manner, leak and support if what they need is given. `pandas.DataFrame(exadec.score(...))` is a table.
     """
+    for name, listed in (("texts", texts), ("references", references), ("metrics", metrics)):
+        if isinstance(listed, str):  # its letters would be taken for a list
+            raise ValueError(f"`{name}` must be a list, but is one text; write it in brackets: [{listed[:20]!r}].")
     grouped = [(one,) if isinstance(one, str) else tuple(one) for one in references]
     for name, given in (("references", grouped), ("sources", sources), ("exemplars", exemplars), ("tables", tables)):
         if given is not None and len(given) != len(texts):

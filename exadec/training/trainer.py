@@ -142,9 +142,10 @@ def train(
         if not processes.is_first:
             torch.manual_seed(config.training.seed + processes.rank)  # same weights, different dropout
         facts = {"backend": model.backend.name, "precision": str(precision).removeprefix("torch.")}
+        was_there = folder.exists()
         run = processes.from_first(lambda: _start_run(config, folder, go_on, corpus, exemplars, facts))
         if processes.is_first:
-            if resume and not go_on:
+            if resume and not go_on and was_there:
                 logger.info("%s: there is no checkpoint yet, so the run starts from the beginning.", folder)
             logger.info("%s", chosen.message)
         end = processes.from_first(lambda: explain_end(run) if go_on else None)

@@ -5,6 +5,7 @@ In: systems with outputs and metrics, swap studies, maps of coefficients, distri
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from exadec.exemplars.audit import Distribution
@@ -168,7 +170,7 @@ def plot_coefficients(mapped: CoefficientMap, narrow: bool = False) -> str:
                 alpha=0.75,
                 linewidths=0.4,
                 edgecolors="white",
-                label=label.replace("_", " "),
+                label=_legend_name(label, mapped.meaning),
             )
         if mapped.labels:
             _add_legend(figure, axes, narrow, title=mapped.meaning, markerscale=1.4)
@@ -379,11 +381,21 @@ def spread_apart(places: Sequence[float], gap: float) -> list[float]:
     return spread
 
 
+def _legend_name(label: str, meaning: str) -> str:
+    """A group's name as it is, though a legend leaves out what begins with an underscore; a style's in words."""
+    return re.sub("^_", " _", label) if meaning == "group" else label.replace("_", " ")
+
+
 def _render(figure: Figure, name: str, description: str, narrow: bool = False) -> str:
     """SVG without its header. Ids get the figure's name as a prefix, because several figures share a page."""
     name = f"{name}-narrow" if narrow else name
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # names of runs and groups are the user's: $ is a $
+    with warnings.catch_warnings():
+        # The page's fonts draw the text, not matplotlib's, so it does not matter which characters these have.
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = buffer.getvalue()
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1).strip()

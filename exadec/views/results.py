@@ -140,12 +140,16 @@ class Results:
         }
 
 
-def compare_runs(folders: Sequence[Path | str], split: str = "test", corpus: Path | str | None = None) -> Results:
+def compare_runs(
+    folders: Sequence[Path | str] | Path | str, split: str = "test", corpus: Path | str | None = None
+) -> Results:
     """Score the outputs of runs on one split; an error if the runs have different instances.
 
     `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
     `corpus` is the folder of the runs' corpus, if it is not where they say.
     """
+    if isinstance(folders, str | Path):
+        folders = [folders]
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
     runs = [open_run(Path(folder), corpus=None if corpus is None else Path(corpus)) for folder in folders]

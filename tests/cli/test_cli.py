@@ -133,3 +133,19 @@ def test_warnings_speak_of_options(capsys: pytest.CaptureFixture[str]) -> None:
     record = logging.makeLogRecord({"msg": "name it with `corpus=FOLDER`, or `with_exemplars=True`", "levelno": 30})
     MessageHandler().emit(record)
     assert capsys.readouterr().err == "exadec: name it with --corpus FOLDER, or --with-exemplars\n"
+
+
+def test_ctrl_c_before_the_command_line_is_there_ends_without_a_traceback() -> None:
+    """The first import of the command line sends the signal itself."""
+    program = (
+        "import os, signal, sys, types\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'exadec.cli':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from exadec.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -206,3 +207,16 @@ def test_the_demo_starts_the_page_or_says_how(
     assert served == ([(tmp_path / "demo" / "adadec", 8001)] if wanted else [])
     line = f"To write with its model in a browser: {tmp_path / 'exadec'} serve {tmp_path / 'demo' / 'adadec'}\n"
     assert capsys.readouterr().err == ("" if wanted else line)
+
+
+@pytest.mark.parametrize("name", ["adadec", "mine"])
+def test_the_demo_does_not_take_the_place_of_other_runs(run: Path, tmp_path: Path, name: str) -> None:
+    """Neither of a run with a name of its own models, nor of another one's corpus."""
+    shutil.copytree(run, tmp_path / "work" / name)
+    before = sorted((tmp_path / "work").rglob("*"))
+    done = exadec("demo", "--folder", tmp_path / "work")
+    assert done.returncode == 2
+    assert f"work/{name}: this run has other settings than the demo's" in " ".join(done.stderr.split())
+    assert sorted((tmp_path / "work").rglob("*")) == before
+    assert "set by --folder" in exadec("demo", "--folder", tmp_path / "new", "--set", "folder=x").stderr
+    assert not (tmp_path / "new").exists()

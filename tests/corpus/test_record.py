@@ -155,11 +155,11 @@ def test_of_many_places_the_first_are_named(caplog: pytest.LogCaptureFixture) ->
     st.lists(
         st.builds(
             Record,
-            uid=st.text(min_size=1, max_size=5),
+            uid=st.text(min_size=1, max_size=5).filter(str.strip),
             source=texts.filter(bool),
             target=texts.filter(bool),
             references=st.lists(texts, max_size=2).map(tuple),
-            group=st.none() | st.text(max_size=5),
+            group=st.none() | st.text(max_size=5).filter(str.strip),
         ),
         min_size=1,
         max_size=5,
@@ -169,6 +169,32 @@ def test_records_survive_a_round_trip(tmp_path_factory: pytest.TempPathFactory, 
     path = tmp_path_factory.mktemp("records") / "r.jsonl"
     path.write_bytes(b"".join(map(to_line, records)))
     assert list(read_records(path)) == records
+
+
+def test_an_empty_cell_of_a_csv_file_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("source,target,group,uid,references\na,b,,,\nc,d,Oak,7,e\n", "utf-8")
+    assert list(read_records(tmp_path / "a.csv")) == [
+        Record("0", "a", "b"),
+        Record("7", "c", "d", group="Oak", references=("e",)),
+    ]
+
+
+def test_a_cell_may_hold_several_references_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('source,target,references\na,b,"[""c d"", ""e""]"\na,b,[laughs] f\na,b,12\n', "utf-8")
+    assert [record.references for record in read_records(path)] == [("c d", "e"), ("[laughs] f",), ("12",)]
+    path.write_text('source,target,references\na,b,"[""c"", 3]"\n', "utf-8")
+    with pytest.raises(InputError, match=r"a\.csv:2: 'references' must be a list of texts"):
+        list(read_records(path))
+
+
+def test_a_field_of_a_csv_file_may_be_long(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f'source,target\n"{"word " * 60_000}",x\n', "utf-8")
+    (record,) = read_records(tmp_path / "a.csv")
+    assert len(record.source.split()) == 60_000
+    (tmp_path / "a.csv").write_text('source,target\n"a,x\n', "utf-8")
+    with pytest.raises(InputError, match=r"a\.csv:2: this is not CSV .*quotation mark"):
+        list(read_records(tmp_path / "a.csv"))
 
 
 def test_tables_are_kept_and_linearised(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The list of metrics: each is the score of its own function."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -133,6 +134,12 @@ def test_score_gives_rows_with_intervals_and_signatures() -> None:
     several = [["the cat sat", "a cat"], ["a dog ran"]]
     assert metrics.score(texts, several, ["rouge1"])[0]["value"] == score_all(["rouge1"], texts, several)[0].value
     assert len({tuple(row) for row in rows}) == 1  # the same columns in every row
+
+
+@pytest.mark.parametrize("given", [("a b", ["a b"]), (["a"], "b"), (["a"], ["b"], "rouge1")])
+def test_one_text_is_no_list_of_texts(given: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match="must be a list, but is one text"):
+        metrics.score(*given)
 
 
 def test_score_chooses_metrics_by_what_is_given() -> None:

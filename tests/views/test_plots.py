@@ -78,6 +78,15 @@ def texts_of(drawn: str) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter(svg)]
 
 
+def test_names_of_groups_are_drawn_as_they_are(results: Results) -> None:
+    """Though matplotlib would read some as formulas, leave out others, and lacks the letters of the last one."""
+    mapped = map_coefficients(results.systems[1], results.split)
+    names = ["A$^$B", "$5 and $6", "_under_", "\N{PACKAGE} \u65e5\u672c"]
+    labels = [names[number % len(names)] for number in range(len(mapped.points))]
+    drawn = plot_coefficients(dataclasses.replace(mapped, labels=labels, meaning="group"))
+    assert {*names} <= {text.strip() for text in texts_of(drawn)}
+
+
 def test_narrow_figures_say_the_same_in_less_than_half_the_width(results: Results) -> None:
     mapped = map_coefficients(results.systems[1], results.split)
     shape = Distribution(1.5, 1, 1, 1.5, 2, 2, 2, (1.0, 2.0, 3.0), (3, 4))
