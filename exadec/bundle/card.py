@@ -84,10 +84,21 @@ def _size(run: Run, split: str) -> int | None:
         return None
 
 
+def _reads_tables(run: Run) -> bool:
+    """Whether all training records have tables, as far as that is known."""
+    try:
+        corpus = open_corpus(run)
+        return corpus.contents("train")["tables"] == corpus.size("train")
+    except InputError:
+        return False
+
+
 def _facts(run: Run, contents: Contents, today: date) -> list[tuple[str, object]]:
     config, records, size = run.config, contents.records, _size(run, "train")
     model, corpus = config.model, config.corpus
     trained_on = "not known: the corpus was not there" if size is None else f"{size:,} records"
+    if _reads_tables(run):
+        trained_on += ", all of them with tables"
     inside = "none" if records is None else f"{records:,} training targets, with an index of their sources"
     return [
         ("data set", f"{contents.data_set} (format {corpus.format})"),
@@ -145,7 +156,8 @@ def _score_row(measured: Measured) -> tuple[str, object]:
 def _limits(run: Run, contents: Contents) -> list[str]:
     config, records = run.config, contents.records
     corpus, model = config.corpus, config.model
-    lines = [f"A source is plain text (UTF-8). What is beyond {corpus.max_source} pieces is not read."]
+    kind = "a table, a list of attributes with values" if _reads_tables(run) else "plain text (UTF-8)"
+    lines = [f"A source is {kind}. What is beyond {corpus.max_source} pieces is not read."]
     if not model.reads_exemplars:
         lines.append("It reads no exemplar.")
     else:

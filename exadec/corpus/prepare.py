@@ -232,6 +232,12 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     key = hash_value({"format": FORMAT, **facts})
     corpus = _open_fresh(folder, key)
     if corpus is None:
+        if any(folder.parent.glob("*/run.json")) and folder.is_dir():
+            logger.warning(
+                "%s: settings or data have changed, so the corpus is made again; runs trained on the earlier one need "
+                "that one: undo the change, or train them again.",
+                folder,
+            )
         with rebuild(folder, key, facts) as draft, Workers() as workers:
             scanner = Scanner(draft)
             contents = {

@@ -13,6 +13,8 @@ from exadec.bundle.card import Contents, write_card
 from exadec.textmetrics import confidence_interval
 from exadec.training.checkpoint import Run, open_run
 from exadec.training.evaluation import outputs_path, read_outputs, score_outputs
+from exadec.training.trainer import train
+from support.toys import toy_config, write_splits
 
 PLAIN = Contents("news", "float32", 1, None, {"weights.safetensors": 1000, "config.yaml": 70})
 SIZES = {**PLAIN.sizes, "groups.json": 300, "index/manifest.json": 2000}
@@ -54,6 +56,14 @@ def test_scores_have_intervals_and_signatures(run: Run) -> None:
     assert "| size | weights 1,000 bytes, the rest 70 |" in card
     rounded = write_card(run, replace(PLAIN, precision="bfloat16"), date.today())
     assert "They are of float32 weights; this file has bfloat16." in rounded
+
+
+def test_a_model_that_was_trained_on_tables_says_so(tmp_path: Path) -> None:
+    write_splits(tmp_path, [{"table": [["name", f"n{n}"]], "target": f"n{n} is here"} for n in range(12)])
+    trained = train(toy_config(tmp_path, epochs=1), tmp_path / "run")
+    card = write_card(trained, PLAIN, date(2031, 5, 17))
+    assert "| trained on | 12 records, all of them with tables |" in card
+    assert "A source is a table, a list of attributes with values." in card
 
 
 def test_a_run_without_outputs_has_no_scores(run: Run, tmp_path: Path) -> None:

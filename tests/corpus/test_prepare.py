@@ -210,3 +210,17 @@ def test_openings_come_before_their_texts(rows: list[tuple[int, list[int]]]) -> 
     expected = [(openings[group] if group >= 0 else []) + text for group, text in rows]
     assert found.tolist() == [number for text in expected for number in text]
     assert found_lengths.tolist() == [len(text) for text in expected]
+
+
+def test_a_corpus_that_runs_were_trained_on_is_not_replaced_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_splits(tmp_path, TWO_RECORDS)
+    config, changed = config_for(tmp_path), config_for(tmp_path, max_source=3)
+    corpus = prepare(config)
+    prepare(changed)
+    assert "made again" not in caplog.text
+    (corpus.folder.parent / "run").mkdir()
+    (corpus.folder.parent / "run" / "run.json").touch()
+    prepare(config)
+    assert "runs trained on the earlier one need that one" in caplog.text
