@@ -32,7 +32,7 @@ def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Conso
     refuse_torchrun()
     for override in overrides:
         if override.startswith("folder="):
-            raise InputError("the demo's folder is set by --folder, not by --set folder.")
+            raise InputError("the demo has its folder from `exadec demo --folder`, not from a setting.")
     started = time.monotonic()
     wire = shipped_configs()["wire"]
     configs = {variant: load_config(wire, [*overrides, f"folder={folder}"], variant) for variant in VARIANTS}
@@ -78,5 +78,5 @@ def _refuse_other_runs(folder: Path, configs: Mapping[str, Config]) -> None:
         if not same_corpus or (own is not None and replace(found, folder=own.folder) != own):
             raise InputError(
                 f"{path.parent}: this run has other settings than the demo's, which would take its place or its "
-                "corpus; choose another --folder, or train again with --force."
+                "corpus; choose another folder, or train again with `exadec demo --force`."
             )

@@ -645,26 +645,31 @@ def test_a_stream_is_asked_for_again_or_says_why_it_ended(monkeypatch: pytest.Mo
 
 def test_a_connection_that_the_server_has_closed_is_opened_again() -> None:
     """Over a network, sending still succeeds; only then it turns out that nobody listens any more."""
-    kept = []
+    accepted: list[socket.socket] = []
 
     def answer_once_per_connection(listening: socket.socket) -> None:
-        while True:
+        for _ in range(2):
             connection, _ = listening.accept()
-            kept.append(connection)
-            file, length = connection.makefile("rb"), 0
-            while (line := file.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length"):
-                    length = int(line.split(b":")[1])
-            file.read(length)
+            accepted.append(connection)
+            length = 0
+            with connection.makefile("rb") as file:
+                while (line := file.readline()) not in (b"\r\n", b""):
+                    if line.lower().startswith(b"content-length"):
+                        length = int(line.split(b":")[1])
+                file.read(length)
             connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}')
             connection.shutdown(socket.SHUT_WR)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        threading.Thread(target=answer_once_per_connection, args=(listening,), daemon=True).start()
+        answering = threading.Thread(target=answer_once_per_connection, args=(listening,), daemon=True)
+        answering.start()
         service = Service(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with closing(service._connect()) as connection:
             assert [service._ask(connection, "/x", {"a": int}, {"q": number}) for number in range(2)] == [{"a": 1}] * 2
-    assert len(kept) == 2
+        answering.join(60)
+    assert len(accepted) == 2
+    for connection in accepted:
+        connection.close()
 
 
 def test_after_a_failure_no_more_is_asked() -> None:

@@ -218,5 +218,8 @@ def test_the_demo_does_not_take_the_place_of_other_runs(run: Path, tmp_path: Pat
     assert done.returncode == 2
     assert f"work/{name}: this run has other settings than the demo's" in " ".join(done.stderr.split())
     assert sorted((tmp_path / "work").rglob("*")) == before
-    assert "set by --folder" in exadec("demo", "--folder", tmp_path / "new", "--set", "folder=x").stderr
+    assert (
+        "has its folder from `exadec demo --folder`"
+        in exadec("demo", "--folder", tmp_path / "new", "--set", "folder=x").stderr
+    )
     assert not (tmp_path / "new").exists()
