@@ -232,7 +232,7 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     key = hash_value({"format": FORMAT, **facts})
     corpus = _open_fresh(folder, key)
     if corpus is None:
-        if any(folder.parent.glob("*/run.json")) and folder.is_dir():
+        if folder.is_dir() and any(folder.parent.glob("*/run.json")):  # beside it are the runs that `training` makes
             logger.warning(
                 "%s: settings or data have changed, so the corpus is made again; runs trained on the earlier one need "
                 "that one: undo the change, or train them again.",
