@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from exadec.corpus.prepare import Report, Sequences, silent
-from exadec.corpus.stage import hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import hash_value, make, read_manifest
 from exadec.errors import InputError
 from exadec.loading.batch import Batch
 from exadec.model.seq2seq import Seq2seq
@@ -106,15 +106,17 @@ def open_bank(
     these targets."""
     shape = bank_shape(model, len(targets))
     key = hash_value({"format": FORMAT, "shape": shape, "made of": _hash(model, targets)})
-    if not is_fresh(folder, key):
-        with rebuild(folder, key, {}) as draft:
-            bank = np.lib.format.open_memmap(draft / FILE, "w+", np.float16, shape)
-            done = 0
-            for numbers, lam in encode_targets(model, targets, mark):
-                bank[numbers] = lam
-                done += len(numbers)
-                report("reading exemplars", done, len(targets))
-            bank.flush()
+
+    def build(draft: Path) -> None:
+        bank = np.lib.format.open_memmap(draft / FILE, "w+", np.float16, shape)
+        done = 0
+        for numbers, lam in encode_targets(model, targets, mark):
+            bank[numbers] = lam
+            done += len(numbers)
+            report("reading exemplars", done, len(targets))
+        bank.flush()
+
+    make(folder, key, {}, build)
     return bank_files(folder).map_array(FILE, np.float16, shape)
 
 

@@ -5,6 +5,7 @@ In: a path and a block that writes it. Out: the complete new file, or the old on
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import socket
@@ -19,6 +20,8 @@ from exadec.errors import InputError, InUseError
 _PATIENCE = 0.5
 """Seconds to wait for a lock. Many are held for a moment only: to look at a manifest, or to replace a file."""
 _REMEDY = "wait until it has finished, or stop it"
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -79,19 +82,20 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def locked_for_writing(
-    path: Path, place: Path | None = None, patience: float = _PATIENCE, remedy: str = _REMEDY
+    path: Path, place: Path | None = None, patience: float = _PATIENCE, remedy: str = _REMEDY, queue: bool = False
 ) -> Iterator[None]:
     """Be the only process that writes a file or folder, while nobody reads it; otherwise an error says who does.
 
     The lock ends with the process, however that ends. It is a file beside `path`, or at `place`, and the last one who
-    leaves removes it. `patience` is how many seconds to wait for it, and `remedy` is what the error advises.
+    leaves removes it. `patience` is how many seconds to wait for it, and `remedy` is what the error advises. In a
+    `queue`, it waits for whoever writes, however long that takes.
     """
     place = place or _lock_of(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{path}: cannot be written there, because {path.parent} is not a folder.") from None
-    number = _lock(place, path, fcntl.LOCK_EX, patience, remedy)
+    number = _lock(place, path, fcntl.LOCK_EX, patience, remedy, queue)
     try:
         os.truncate(number, 0)
         _sign(number, "writing")
@@ -101,14 +105,15 @@ def locked_for_writing(
 
 
 @contextmanager
-def locked_for_reading(path: Path) -> Iterator[None]:
+def locked_for_reading(path: Path, queue: bool = False) -> Iterator[None]:
     """Keep others from writing a file or folder. Any number of processes may read at a time.
 
-    Where no lock can be made, as on a medium that is read-only, nobody can write either.
+    In a `queue`, it waits for whoever writes, however long that takes; otherwise an error says who does. Where no lock
+    can be made, as on a medium that is read-only, nobody can write either.
     """
     place = _lock_of(path)
     try:
-        number = _lock(place, path, fcntl.LOCK_SH)
+        number = _lock(place, path, fcntl.LOCK_SH, queue=queue)
     except OSError:
         yield
         return
@@ -125,20 +130,26 @@ def _lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def _lock(place: Path, path: Path, kind: int, patience: float = _PATIENCE, remedy: str = _REMEDY) -> int:
+def _lock(
+    place: Path, path: Path, kind: int, patience: float = _PATIENCE, remedy: str = _REMEDY, queue: bool = False
+) -> int:
     """A file descriptor that holds the lock."""
-    deadline = time.monotonic() + patience
+    deadline, announced = time.monotonic() + patience, False
     while True:
         number = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(number, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _describe_holder(number)
+            holder, writes = _describe_holder(number)
             os.close(number)
-            if time.monotonic() < deadline:
-                time.sleep(0.02)
-                continue
-            raise InUseError(f"{path}: {holder}; {remedy}.") from None
+            late = time.monotonic() >= deadline
+            if late and not (queue and writes):
+                raise InUseError(f"{path}: {holder}; {remedy}.") from None
+            if late and not announced:
+                logger.warning("%s: %s; waiting until it has finished.", path, holder)
+                announced = True
+            time.sleep(0.02)
+            continue
         except BaseException:
             os.close(number)
             raise
@@ -169,8 +180,9 @@ def _sign(number: int, what: str) -> None:
         os.write(number, (json.dumps(signature) + "\n").encode())
 
 
-def _describe_holder(number: int) -> str:
-    """From the last line of somebody who is still there: of another process, if there is one."""
+def _describe_holder(number: int) -> tuple[str, bool]:
+    """Who it is, and whether they write: from the last line of somebody who is still there, of another process if there
+    is one."""
     found = []
     for line in os.pread(number, 65536, 0).splitlines():
         try:
@@ -179,11 +191,14 @@ def _describe_holder(number: int) -> str:
                 continue
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(signature["since"]))
             process, host, what = int(signature["process"]), str(signature["host"]), str(signature["what"])
-            found.append((process != os.getpid(), f"process {process} on {host} has been {what} it since {since}"))
+            holder = f"process {process} on {host} has been {what} it since {since}"
+            found.append((process != os.getpid(), (holder, what == "writing")))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
     # This process may have signed as a reader before; the sort keeps the order of the others.
-    return sorted(found, key=lambda one: one[0])[-1][1] if found else "another process is writing or reading it"
+    return (
+        sorted(found, key=lambda one: one[0])[-1][1] if found else ("another process is writing or reading it", False)
+    )
 
 
 def _is_gone(signature: dict[str, Any]) -> bool:

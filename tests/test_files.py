@@ -1,6 +1,7 @@
 """A file is replaced as a whole, or left as it was, by one process at a time."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -66,13 +67,14 @@ from pathlib import Path
 from exadec import files
 with getattr(files, f"locked_for_{sys.argv[1]}")(Path(sys.argv[2])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(float(sys.argv[3]))
 """
 
 
 @contextmanager
-def held_by_another(how: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, how, str(path)], stdout=subprocess.PIPE, text=True)
+def held_by_another(how: str, path: Path, seconds: float = 60) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD, how, str(path), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process
@@ -109,6 +111,31 @@ def test_second_process_is_refused_until_the_first_is_dead(
         with locked_for_writing(folder):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("lock", [locked_for_writing, locked_for_reading])
+def test_in_a_queue_who_writes_is_waited_for(
+    tmp_path: Path, lock: Callable[..., AbstractContextManager[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    with held_by_another("writing", folder, seconds=1) as process:
+        with lock(folder, queue=True):
+            assert process.wait(timeout=10) == 0
+        expected = (
+            rf"^{folder}: process {process.pid} on \S+ has been writing it since .*; waiting until it has finished\.$"
+        )
+        assert [bool(re.match(expected, record.message)) for record in caplog.records] == [True]
+
+
+def test_in_a_queue_who_reads_is_not_waited_for(tmp_path: Path) -> None:
+    """Somebody may train on it for days."""
+    folder = tmp_path / "folder"
+    with (
+        held_by_another("reading", folder),
+        pytest.raises(InputError, match="has been reading it since"),
+        locked_for_writing(folder, queue=True),
+    ):
+        pass
 
 
 def test_all_names_of_a_folder_have_one_lock(tmp_path: Path) -> None:

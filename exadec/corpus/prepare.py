@@ -21,7 +21,7 @@ from exadec.corpus.record import CHUNK, SPLITS, Record, announce, parse_record, 
 from exadec.corpus.scan import SIDES, Scanner, scan_chunk
 from exadec.corpus.segment import ENCODINGS, BpeSegmenter, Segmenter, WordSegmenter, count_stretches
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile, fingerprints, positions
-from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import MANIFEST, hash_file, hash_value, make, read_manifest
 from exadec.corpus.vocabulary import SPECIALS, UNK, PieceTable, Vocabulary
 from exadec.corpus.workers import Workers
 from exadec.errors import InputError
@@ -230,15 +230,15 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
     if revision_of(config.corpus) > 1:  # otherwise left out: corpora made before revisions existed stay fresh
         facts["reader"] = revision_of(config.corpus)
     key = hash_value({"format": FORMAT, **facts})
-    corpus = _open_fresh(folder, key)
-    if corpus is None:
+
+    def read_and_encode(draft: Path) -> None:
         if folder.is_dir() and any(folder.parent.glob("*/run.json")):  # beside it are the runs that `training` makes
             logger.warning(
                 "%s: settings or data have changed, so the corpus is made again; runs trained on the earlier one need "
                 "that one: undo the change, or train them again.",
                 folder,
             )
-        with rebuild(folder, key, facts) as draft, Workers() as workers:
+        with Workers() as workers:
             scanner = Scanner(draft)
             contents = {
                 split: scanner.write(
@@ -252,10 +252,11 @@ def prepare(config: Config, report: Report = silent) -> Corpus:
             facts["records"] = {split: counted.pop("records") for split, counted in contents.items()}
             facts[_CONTENTS] = contents
             announced = [announce(name) for name in scanner.groups] if config.corpus.group_in_source else []
-            facts |= _encode_splits(config.corpus, draft, list(scanner.words), announced, workers, report)
+            facts.update(_encode_splits(config.corpus, draft, list(scanner.words), announced, workers, report))
         _say_what_was_cut(folder, facts["truncated"])
-        corpus = Corpus(folder)
-    return corpus
+
+    make(folder, key, facts, read_and_encode, lambda: _is_sound(folder))
+    return Corpus(folder)
 
 
 def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
@@ -266,17 +267,13 @@ def _say_what_was_cut(folder: Path, truncated: dict[str, int]) -> None:
         logger.warning("%s: some texts were longer than %s and were cut: %s.", folder, limits, cut)
 
 
-def _open_fresh(folder: Path, key: str) -> Corpus | None:
-    """The corpus of a folder; None if it has to be made again."""
-    if not is_fresh(folder, key):
-        return None
+def _is_sound(folder: Path) -> bool:
     try:
-        corpus = Corpus(folder)
-        corpus.verify()
+        Corpus(folder).verify()
     except InputError as error:
         logger.warning("%s", error)
-        return None
-    return corpus
+        return False
+    return True
 
 
 def _describe(config: CorpusConfig) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,49 +46,73 @@ def read_manifest(folder: Path, shape: dict[str, Any] | None = None, remedy: str
     return manifest
 
 
-def is_fresh(folder: Path, key: str) -> bool:
+def _is_fresh(folder: Path, key: str) -> bool:
     """Whether the stage has run with these inputs, and its files are unchanged."""
-    with locked_for_reading(folder):
-        if not (folder / MANIFEST).is_file():
-            return False
-        try:
-            manifest = read_manifest(folder)
-        except InputError:  # `rebuild` says what to do
-            return False
-        if manifest["key"] != key:
-            return False
-        try:
-            Folder(folder, "it is made again", manifest["files"]).verify()
-        except InputError as error:
-            logger.warning("%s", error)
-            return False
-        return True
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        manifest = read_manifest(folder)
+    except InputError:  # `rebuild` says what to do
+        return False
+    if manifest["key"] != key:
+        return False
+    try:
+        Folder(folder, "it is made again", manifest["files"]).verify()
+    except InputError as error:
+        logger.warning("%s", error)
+        return False
+    return True
+
+
+def make(
+    folder: Path,
+    key: str,
+    facts: dict[str, Any],
+    build: Callable[[Path], None],
+    is_sound: Callable[[], bool] = lambda: True,
+) -> None:
+    """Run a stage, unless it is fresh and sound. `build` writes to an empty folder, which takes the place of `folder`.
+
+    It may add to `facts`, which become part of the manifest. If another process is making the same folder, this one
+    waits, and uses what that has made.
+    """
+    with locked_for_reading(folder, queue=True):
+        if _is_fresh(folder, key) and is_sound():
+            return
+    with locked_for_writing(folder, queue=True):
+        if not (_is_fresh(folder, key) and is_sound()):  # another process may have been faster
+            with _replacing(folder, key, facts) as draft:
+                build(draft)
 
 
 @contextmanager
 def rebuild(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
     """Yield an empty folder. It replaces `folder` if the block succeeds; otherwise it is removed.
 
-    The block may add to `facts`, which become part of the manifest. A folder with anything that no stage has written is
-    refused, and so is one that another process writes or reads.
+    A folder with anything that no stage has written is refused, and so is one that another process writes or reads.
     """
-    with locked_for_writing(folder):
-        _refuse_other_files(folder)
-        draft = draft_of(folder)
-        remove(draft)
-        try:
-            draft.mkdir()
-            yield draft
-            _finish(draft, key, facts)
-            _delete(folder)
-            draft.rename(folder)
-            flush(folder.parent)
-        except BaseException as error:
-            shutil.rmtree(draft, ignore_errors=True)
-            if isinstance(error, OSError) and error.filename is None:  # met while writing; numpy does not say why
-                reason = error.strerror or f"could not be written; is the disk full? ({error})"
-                raise OSError(error.errno or errno.EIO, reason, str(folder)) from error
-            raise
+    with locked_for_writing(folder), _replacing(folder, key, facts) as draft:
+        yield draft
+
+
+@contextmanager
+def _replacing(folder: Path, key: str, facts: dict[str, Any]) -> Iterator[Path]:
+    _refuse_other_files(folder)
+    draft = draft_of(folder)
+    remove(draft)
+    try:
+        draft.mkdir()
+        yield draft
+        _finish(draft, key, facts)
+        _delete(folder)
+        draft.rename(folder)
+        flush(folder.parent)
+    except BaseException as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if isinstance(error, OSError) and error.filename is None:  # met while writing; numpy does not say why
+            reason = error.strerror or f"could not be written; is the disk full? ({error})"
+            raise OSError(error.errno or errno.EIO, reason, str(folder)) from error
+        raise
 
 
 def _finish(draft: Path, key: str, facts: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from exadec.corpus.prepare import Corpus, Report, encode_words, silent
 from exadec.corpus.record import SPLITS
 from exadec.corpus.scan import Numbers
 from exadec.corpus.sequences import ArrayFile, Sequences, SequencesFile
-from exadec.corpus.stage import hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import hash_value, make, read_manifest
 from exadec.corpus.vocabulary import PieceTable
 from exadec.exemplars.bow import Counted, terms
 from exadec.reading.arrays import require_ascending, require_within
@@ -74,9 +74,7 @@ def open_counts(
     folder = (home or beside(corpus)) / f"terms-{features}-{side}"
     facts: dict[str, Any] = {"corpus": corpus.hash, "features": features, "side": side}
     key = hash_value({"format": FORMAT, **facts})
-    if not is_fresh(folder, key):
-        with rebuild(folder, key, facts) as draft:
-            _count_corpus(corpus, features, side, draft, report)
+    make(folder, key, facts, lambda draft: _count_corpus(corpus, features, side, draft, report))
     return TermCounts(folder, corpus)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from exadec.config import RANKING, ExemplarConfig
 from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.corpus.record import SPLITS
-from exadec.corpus.stage import MANIFEST, hash_file, hash_value, is_fresh, read_manifest, rebuild
+from exadec.corpus.stage import MANIFEST, hash_file, hash_value, make, read_manifest
 from exadec.errors import InputError, InUseError
 from exadec.exemplars.bow import BagOfWords, Rows, terms
 from exadec.exemplars.calibrated import calibrate
@@ -130,11 +130,13 @@ def retrieve(
     if _excludes_by_ids(corpus, config):
         facts["same"] = "ids"
     key = hash_value({"format": FORMAT, **facts})
-    if not is_fresh(folder, key):
-        unfinished = folder.with_name(f".{folder.name}-unfinished")
-        with rebuild(folder, key, facts) as draft:
-            facts |= _choose_for_splits(corpus, config, draft, Engine(device, cluster, unfinished, key), report)
-            shutil.rmtree(unfinished, ignore_errors=True)  # while nobody else may write
+    unfinished = folder.with_name(f".{folder.name}-unfinished")
+
+    def build(draft: Path) -> None:
+        facts.update(_choose_for_splits(corpus, config, draft, Engine(device, cluster, unfinished, key), report))
+        shutil.rmtree(unfinished, ignore_errors=True)  # while nobody else may write
+
+    make(folder, key, facts, build)
     return ExemplarMap(folder, corpus)
 
 
@@ -222,7 +224,7 @@ def _counted_for_index(corpus: Corpus, config: ExemplarConfig, home: Path | None
     """The terms of the training sources, kept for a moment only where nothing can be written."""
     try:
         counts = open_counts(corpus, config.features, home=home)
-    except (OSError, InUseError) as error:
+    except OSError as error:
         _explain_unwritable(error)
     else:
         yield counts

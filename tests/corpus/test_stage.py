@@ -3,6 +3,9 @@
 import errno
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -152,3 +155,41 @@ def test_full_disk_names_the_folder_and_leaves_what_was_there(
         prepare(config_for(tmp_path, segmentation="words", lower_case=True))
     assert Corpus(before.folder).hash == before.hash
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["corpus"]
+
+
+MAKE = """
+import sys, time
+from pathlib import Path
+from exadec.corpus.stage import make
+
+def build(draft):
+    time.sleep(1)
+    (draft / "made").write_text(sys.argv[2])
+    print("made")
+
+make(Path(sys.argv[1]), "key", {}, build)
+"""
+
+
+def test_processes_that_make_the_same_stage_at_once_make_it_once(tmp_path: Path) -> None:
+    folder = tmp_path / "stage"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", MAKE, str(folder), str(number)], stdout=subprocess.PIPE, text=True)
+        for number in range(4)
+    ]
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert sorted(said) == ["", "", "", "made\n"]
+    assert (folder / "made").read_text("utf-8") == str(said.index("made\n"))
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_stage_whose_maker_fails_is_made_by_the_next_one(tmp_path: Path) -> None:
+    folder = tmp_path / "stage"
+    failing = MAKE.replace('print("made")', "sys.exit(3)")
+    first = subprocess.Popen([sys.executable, "-c", failing, str(folder), "1"])
+    while first.poll() is None and not (tmp_path / ".stage.lock").exists():
+        time.sleep(0.01)
+    second = subprocess.run([sys.executable, "-c", MAKE, str(folder), "2"], timeout=60, check=False)
+    assert (first.wait(timeout=60), second.returncode) == (3, 0)
+    assert (folder / "made").read_text("utf-8") == "2"

@@ -168,7 +168,7 @@ def test_an_index_that_another_process_writes_is_not_waited_for(
     """Two commands may be the first ones at the same time."""
     corpus = prepare_stories(tmp_path)
     folder = corpus.folder.parent / "index-words-raw"
-    with locked_for_writing(folder, folder / LOCK), locked_for_writing(folder.with_name("terms-words-source")):
+    with locked_for_writing(folder, folder / LOCK):
         found = Retriever.open(corpus).find(NEW)
     assert f"{folder}: process {os.getpid()} on " in caplog.text
     assert "the index for new text is in memory only" in caplog.text
