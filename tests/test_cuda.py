@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import json
 import operator
 import os
@@ -122,6 +123,46 @@ def test_texts_do_not_depend_on_the_batch(toy: Path, variant: str, beyond: bool)
         assert texts[precision, 64] == texts[precision, 7] == texts[precision, 1]
     same = map(operator.eq, texts["float32", 64], texts["rounded", 64])
     assert sum(same) >= 0.95 * len(texts["float32", 64])
+
+
+def test_only_texts_that_break_a_rule_are_searched_again_and_equal_the_cpu(tmp_path: Path) -> None:
+    """A model that has hardly learnt its task writes numbers that its sources do not have."""
+    records = [{field: str(text).replace(" k", " ") for field, text in one.items()} for one in toy_records(300, seed=3)]
+    write_splits(tmp_path, records)
+    config = variant_config(tmp_path, "adadec", epochs=3).replace("model", copy="none")
+    run = train(config, tmp_path / "run")
+    corpus = open_corpus(run)
+    sources = [str(record["source"]).split() for record in records]
+    texts = {}
+    for device, facts in (("cuda", "off"), ("cuda", "strict"), ("cpu", "strict")):
+        search = dataclasses.replace(config.search, facts=facts)
+        found = decode_split(run.load_model(device=device), corpus, retrieve(corpus, config.exemplars), "test", search)
+        texts[device, facts] = [one.text for one in found]
+
+    def unlicensed(name: tuple[str, str]) -> list[bool]:
+        read = zip(texts[name], sources, strict=True)
+        return [any(word.isdigit() and word not in source for word in text.split()) for text, source in read]
+
+    wrong = unlicensed(("cuda", "off"))
+    assert any(wrong)
+    assert not any(unlicensed(("cuda", "strict")))
+    pairs = zip(texts["cuda", "off"], texts["cuda", "strict"], wrong, strict=True)
+    assert all(free == strict for free, strict, again in pairs if not again)
+    same = map(operator.eq, texts["cuda", "strict"], texts["cpu", "strict"])
+    assert sum(same) >= 0.98 * len(records)
+
+
+def test_recordings_go_with_their_model() -> None:
+    config = SearchConfig(beam_size=4, max_length=8)
+    taken = []
+    for _ in range(3):
+        model = build_small_model(**VARIANTS["adadec"]).cuda()
+        search_batch(model, batch_for(model.config, 7), config)
+        del model
+        gc.collect()
+        torch.cuda.empty_cache()
+        taken.append(torch.cuda.memory_reserved())
+    assert taken[2] <= taken[0]
 
 
 def test_model_too_large_for_the_gpu_is_refused_before_it_takes_memory() -> None:

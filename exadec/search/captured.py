@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from exadec.config import SearchConfig
 from exadec.loading.batch import Batch
+from exadec.model.backends.capture import Recorder
 from exadec.search.beam import Beams, Hypothesis, Step
 from exadec.search.beam import advance as advance_beams
 
@@ -174,8 +175,8 @@ def _what_counts(config: SearchConfig) -> SearchConfig:
 
 
 def graphs() -> Record:
-    """Records CUDA graphs, which share their working memory: they run one after the other."""
-    pool = torch.cuda.graph_pool_handle()
+    """Records CUDA graphs."""
+    recorder = Recorder()
 
     def record(work: Callable[[], None]) -> Callable[[], None]:
         stream = torch.cuda.Stream()
@@ -183,10 +184,7 @@ def graphs() -> Record:
         with torch.cuda.stream(stream):
             work()  # once before it is recorded, because libraries start up at their first call
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            work()
-        return graph.replay
+        return recorder(work).replay
 
     return record
 

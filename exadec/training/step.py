@@ -17,6 +17,7 @@ from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.loading.batch import Batch
 from exadec.loading.resident import ResidentLoader, Shape
+from exadec.model.backends.capture import Recorder
 from exadec.training.distributed import ALONE, Processes
 
 _CAPTURE_AFTER = 2
@@ -67,7 +68,7 @@ class CapturedSteps:
         self.step, self.loader, self.batch_size = step, loader, batch_size
         self.seen: Counter[Shape] = Counter()
         self.graphs: dict[Shape, torch.cuda.CUDAGraph] = {}
-        self.pool = torch.cuda.graph_pool_handle()
+        self.record = Recorder()
         self.address = torch.from_numpy(loader.address(np.array([], np.int64), batch_size)).to(step.losses.device)
 
     def __call__(self, indices: np.ndarray) -> None:
@@ -89,11 +90,8 @@ class CapturedSteps:
 
     def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
         """Record the step without running it. Earlier steps have initialised all libraries."""
-        graph = torch.cuda.CUDAGraph()
         self.step.optimizer.zero_grad()
-        with torch.cuda.graph(graph, pool=self.pool):
-            self._work(shape)
-        return graph
+        return self.record(lambda: self._work(shape))
 
 
 def choose_precision(wanted: str, device: torch.device) -> torch.dtype:
