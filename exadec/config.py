@@ -411,10 +411,13 @@ class Config:
 
     @staticmethod
     def _settle(values: dict[str, Any], overrides: Overrides, variant: str | None = None) -> "Config":
-        for override in sorted(list_overrides(overrides), key=lambda text: not text.startswith("preset=")):
-            apply_override(values, override)
-            if override.startswith("preset="):
-                _apply_preset(values)
+        presets = [override for override in list_overrides(overrides) if override.startswith("preset=")]
+        for preset in presets[-1:]:  # the last one wins alone
+            apply_override(values, preset)
+            _apply_preset(values)
+        for override in list_overrides(overrides):
+            if override not in presets:
+                apply_override(values, override)
         if variant is not None:
             if variant not in VARIANTS:
                 raise ConfigError(f"unknown variant {variant!r}; the variants are {', '.join(VARIANTS)}.")

@@ -156,6 +156,13 @@ def test_too_few_neighbours_matter_only_to_models_that_read_them() -> None:
             Config.load(PAPER[0], [read, "exemplars.neighbours=3", f"exemplars.policy={policy}"])
 
 
+def test_of_several_presets_the_last_wins_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("folder: x\n", "utf-8")
+    assert Config.load(path, ["preset=exadec", "preset=paper"]) == Config.load(path)
+    assert Config.load(path, ["preset=released", "preset=exadec"]) == Config.load(path, ["preset=exadec"])
+
+
 def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("folder: x\npreset: released\nmodel: {copy: none}\n", "utf-8")

@@ -22,6 +22,13 @@ from exadec.textmetrics.metrics import METRICS
 DEFAULT = "default"
 """Name of the policy, the setting and the search that change nothing."""
 _NAME = re.compile(r"[\w+.-]+")
+_DECIDED = {
+    "preset": "`presets` of a table",
+    "training.seed": "`seeds` of a table",
+    "folder": "`folder` of the plan",
+    **{f"model.{key}": "`variants` of a table" for values in VARIANTS.values() for key in values},
+}
+"""Settings that no override may change, because the plan has a place of its own for them."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for key in ("policies", "settings", "searches"):
+            if getattr(self, key).get(DEFAULT):
+                raise ConfigError(f"`{key}.{DEFAULT}` changes nothing; choose another name for these overrides.")
             object.__setattr__(self, key, {DEFAULT: (), **getattr(self, key)})
         for key in ("corpora", "tables", "policies", "settings", "searches"):
             for name in getattr(self, key):
@@ -113,6 +122,16 @@ class Plan:
                 for override in overrides:
                     if not override.startswith(section):
                         raise ConfigError(f"`{key}.{name}` may change {section}* only, but has {override!r}.")
+        free = {
+            "set": self.set,
+            **{f"corpora.{name}.set": corpus.set for name, corpus in self.corpora.items()},
+            **{f"settings.{name}": overrides for name, overrides in self.settings.items()},
+        }
+        for where, overrides in free.items():
+            for override in overrides:
+                place = _DECIDED.get(override.partition("=")[0].strip())
+                if place is not None:
+                    raise ConfigError(f"`{where}` has {override!r}, but {place} says that; write it there.")
         for metric in (*self.metrics, self.main):
             require_choice(metric, METRICS, "main" if metric == self.main else "metrics")
         for name, table in self.tables.items():

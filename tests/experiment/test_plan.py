@@ -92,6 +92,17 @@ def test_more_rows_follow_the_combinations(task: Path) -> None:
         ({"tables": models(baseline={"varant": "x"})}, "unknown key `tables.models.baseline.varant`"),
         ({"set": ["model.hiden=3"]}, "unknown key `model.hiden`; did you mean `model.hidden`?"),
         ({"set": ["exemplars.policy=closest"]}, "closest"),
+        ({"set": ["preset=exadec"]}, "`set` has 'preset=exadec', but `presets` of a table says that; write it there."),
+        (
+            {"settings": {"plain": ["model.adaptive=false"]}},
+            "`settings.plain` has 'model.adaptive=false', but `variants`",
+        ),
+        (
+            {"settings": {"seven": ["training.seed=7"]}},
+            "`settings.seven` has 'training.seed=7', but `seeds` of a table",
+        ),
+        ({"settings": {"there": ["folder=x"]}}, "`settings.there` has 'folder=x', but `folder` of the plan"),
+        ({"searches": {"default": ["search.beam_size=1"]}}, "`searches.default` changes nothing; choose another name"),
     ],
 )
 def test_mistakes_are_named(task: Path, changes: dict[str, Any], message: str) -> None:
