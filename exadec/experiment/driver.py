@@ -161,7 +161,9 @@ def run_plan(
     results = read_results(Path(plan.results))
     for task in tasks.values():
         known = all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
-        if not known and task.name not in outcome.failed:
+        if known:
+            outcome.failed.pop(task.name, None)  # another process had it, and has finished it
+        elif task.name not in outcome.failed:
             outcome.left.append(task.name)
     return outcome
 

@@ -87,7 +87,7 @@ def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, 
         return None
     ours, theirs = filled.results, baseline.results
     measures = [one.scores.get(metric) for one in (*ours, *theirs)]
-    if len({measure and measure.signature for measure in measures}) > 1 or None in measures:
+    if len({measure and _without_version(measure.signature) for measure in measures}) > 1 or None in measures:
         return None
     if replace(filled.row, search=baseline.row.search) == baseline.row:  # two searches: of the runs that have both
         ours, theirs = _of_same_settings(ours, theirs), _of_same_settings(theirs, ours)
@@ -96,6 +96,11 @@ def find_difference(filled: Filled, others: Sequence[Filled], table: TablePlan, 
     # A run that was trained again for another search may have other weights. Then it has another -log p.
     runs = ([(result.settings, result.surprise) for result in some] for some in (ours, theirs))
     return compare_over_seeds(_sample(ours, metric), _sample(theirs, metric), same_runs=next(runs) == next(runs))
+
+
+def _without_version(signature: str) -> str:
+    """What is computed is said by the rest; results of several versions of exadec belong in one table."""
+    return "|".join(part for part in signature.split("|") if not part.startswith("v:"))
 
 
 def _of_same_settings(results: Sequence[Result], others: Sequence[Result]) -> list[Result]:
@@ -283,7 +288,7 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
         f"drawn (paired, by {RESAMPLES:,} bootstrap resamples of the means over seeds) and which seeds were (by "
         "Student's t: for each model by itself, or for both together if they are the same runs with two searches). It "
         "does not cover other training data or settings.",
-        "- † marks an interval that covers instances only, because one of the two models has a single seed.",
+        "- † marks an interval that covers instances only: one of the two models has a single seed, or it is one band.",
         "- *not comparable*: the baseline is missing, or has other data, or a score of another signature.",
         "- *Minutes* is the training time of a run, without decoding. Runs may have shared their device.",
         "",

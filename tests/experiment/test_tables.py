@@ -1,6 +1,7 @@
 """Tables from results alone: the numbers, the baseline, bold, and the same bytes every time."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,15 @@ def test_other_training_data_and_other_recipes_are_not_compared(plan: Plan, what
     row = cells(write_tables(plan, "Title", "command"), "AdaDec")
     assert row[3] == "not comparable"
     assert row[2].endswith("± 1.41**")
+
+
+def test_results_of_several_versions_are_compared(plan: Plan) -> None:
+    folder, results = Path(plan.results), read_results(Path(plan.results))
+    for number, trial in enumerate(list_trials(plan)):
+        result = results[trial.key]
+        score = replace(result.scores["rougeL"], signature=f"rouge-L|f1|v:0.{number}")
+        write_result(folder, trial.file_name, replace(result, scores={**result.scores, "rougeL": score}))
+    assert re.fullmatch(r"\S+ \(.* to .*\)", cells(write_tables(plan, "Title", "command"), "AdaDec")[3])
 
 
 def test_the_lowest_leak_is_best(tmp_path: Path) -> None:
