@@ -14,9 +14,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from exadec.experiment.intervals import Difference
+import numpy as np
+
+from exadec.experiment.intervals import Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, load_plan
-from exadec.experiment.results import read_results
+from exadec.experiment.results import read_results, unpack
 from exadec.experiment.tables import Filled, fill_rows, find_difference
 from exadec.views.plots import DrawnDifference, plot_differences
 
@@ -33,7 +35,10 @@ FOLLOWED = {
     "follows_long": ("more than 12 words", 50),
 }
 """What the outputs should have where their exemplar has it: name, and the least that we ask, in per cent."""
-COMPARED = ["data", "score", "copies", "dev. score", "difference", "−log p a text", "seeds", "asked for"]  # noqa: RUF001
+COMPARED = [
+    *("data", "score", "copies", "dev. score", "difference", "−log p a text", "seeds", "asked for"),  # noqa: RUF001
+    *("minutes a run", "runs"),
+]
 SEARCHES = ("exadec", "guided", "followed", "until", "agreed", "copying", "copying, until", "copying, agreed")
 """The rows of the news table `guidance`, as columns."""
 WHAT_IS_AGREED = {"consensus": "words", "agreed": "words and form"}
@@ -83,8 +88,11 @@ class Tables:
         ]
 
     def minutes(self, plan: str) -> float:
-        """Of all runs on the device, decoding included."""
-        return sum(result.seconds["whole"] for result in self.results[plan].values()) / 60
+        """Of all runs on the device, decoding included. Several results are of one training."""
+        results = self.results[plan].values()
+        trained = {(result.name, result.seconds["training"]) for result in results}
+        decoding = sum(result.seconds["whole"] - result.seconds["training"] for result in results)
+        return (sum(seconds for _, seconds in trained) + decoding) / 60
 
 
 def choose(rows: list[Filled]) -> Filled | None:
@@ -111,13 +119,21 @@ def compare(tables: Tables) -> Iterable[list[str]]:
             if main is not None:
                 cells[1] = describe(main)
                 cells[1] = f"**{cells[1]}**" if row is chosen else cells[1]
-            if row.results and seq2seq.results:
-                cells[2] = f"{fmean(row.surprises('test')) - fmean(seq2seq.surprises('test')):+.2f}"
+            if len(row.results) > 1 and len(seq2seq.results) > 1:
+                ours_and_theirs = over_seeds(row.surprises("test")), over_seeds(seq2seq.surprises("test"))
+                cells[2] = describe(compare_over_seeds(*ours_and_theirs))
             name = {"bleu": "BLEU"}.get(plan.main, "ROUGE-L")
             copies = "yes" if "attexp" in row.row.variant else "no"
             seeds = f"{len(row.results)} of {row.wanted}"
             cells = [cell.replace("-", "\u2212") if cell != NOT_YET else cell for cell in cells]
-            yield [against.what, name, copies, *cells, seeds, against.must]
+            minutes = f"{fmean(one.seconds['whole'] for one in row.results) / 60:.1f}" if row.results else NOT_YET
+            runs = f"{against.plan}: `{row.row.name(0).removesuffix('0')}?`"
+            yield [against.what, name, copies, *cells, seeds, against.must, minutes, runs]
+
+
+def over_seeds(values: list[float]) -> Sampled:
+    """Without resamples of the instances, so that an interval covers the choice of seeds alone."""
+    return Sampled(np.array(values), np.array(values)[:, None].repeat(2, axis=1))
 
 
 def follow(tables: Tables) -> Iterable[list[str]]:
@@ -125,10 +141,18 @@ def follow(tables: Tables) -> Iterable[list[str]]:
     rows = tables.rows("news", "guidance")
     seq2seq = next(one for one in tables.rows("news", "outlet") if one.row.variant == "seq2seq")
     for metric, (name, must) in FOLLOWED.items():
-        values = [one.mean(metric) for one in (seq2seq, *rows)]
-        yield [name, *(NOT_YET if value is None else f"{value:.1f}%" for value in values), f"{must}%"]
-    scores = [one.mean("rougeL") for one in (seq2seq, *rows)]
-    yield ["ROUGE-L", *(NOT_YET if value is None else f"{value:.2f}" for value in scores), ""]
+        yield [name, *(with_interval(one, metric) for one in (seq2seq, *rows)), f"{must}%"]
+    yield ["ROUGE-L", *(with_interval(one, "rougeL") for one in (seq2seq, *rows)), ""]
+
+
+def with_interval(row: Filled, metric: str) -> str:
+    """The mean over seeds, and the 95% interval over instances: that of its means on resamples."""
+    measures = [result.scores[metric] for result in row.results if metric in result.scores]
+    if not measures:
+        return NOT_YET
+    means = np.mean([unpack(one.resampled) for one in measures], axis=0)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return f"{fmean(one.value for one in measures):.1f} ({low:.1f}–{high:.1f})"  # noqa: RUF001
 
 
 def agree(tables: Tables) -> Iterable[list[str]]:
@@ -191,10 +215,15 @@ def swap(study: dict[str, Any]) -> Iterable[list[str]]:
     for one in study["strengths"]:
         traits, measures = one["swapped"]["traits"], one["swapped"]["measures"]
         rates = (traits[name]["if_exemplar_has"] for name in SWAPPED)
-        followed = (NOT_YET if rate is None else f"{rate['value']:.0f}%" for rate in rates)
+        followed = (NOT_YET if rate is None else show(rate, 0) for rate in rates)
         content = 100 * one["content"]["value"] / one["own_content"]["value"]
-        numbers = (measures["Leak"]["value"], measures["Support"]["value"], one["kept"]["value"], content)
-        yield [f"{one['guidance']:g}", *followed, *(f"{number:.1f}%" for number in numbers)]
+        numbers = (measures["Leak"], measures["Support"], one["kept"])
+        yield [f"{one['guidance']:g}", *followed, *(show(number, 1) for number in numbers), f"{content:.1f}%"]
+
+
+def show(measure: dict[str, float], digits: int) -> str:
+    """In per cent, with its interval."""
+    return "{value:.{digits}f}% ({low:.{digits}f}–{high:.{digits}f})".format(digits=digits, **measure)  # noqa: RUF001
 
 
 def render(columns: list[str], rows: Iterable[list[str]]) -> str:
@@ -218,14 +247,17 @@ def write_page(tables: Tables) -> str:
         "seeds ([how](../experiments.md#what-the-interval-covers)).",
         "## The preset `exadec` against Seq2seq",
         "The preset comes in two forms: it may copy words from its exemplars (`--variant adadec+attexp`), or not. In bold: the "
-        "form that is better on the development set, of those that have all their seeds.",
+        "form that is better on the development set, of those that have all their seeds. The interval of −log p covers seeds "  # noqa: RUF001
+        "alone. *Minutes a run*: training and decoding, while other runs shared the H200. *Runs* are made again by `exadec "
+        "experiment configs/plans/PLAN.yaml --only 'NAME'`, once their results are deleted.",
         render(COMPARED, compare(tables)),
         f"![The preset against Seq2seq on each data set: differences with 95% intervals](tables/{FIGURE})",
         "The same as a picture (BLEU of films and restaurants, ROUGE-L of all others; the baseline is Seq2seq), with [texts that exemplars agree on](#the-text-that-exemplars-agree-on) where they were searched for.",
         "## News, same outlet: manner",
         "How often the output has a trait where its exemplar has it. *guided*: `search.guidance=0.5`. *followed*: "
         "`search.guidance=1` and `search.length_penalty=1.6`. *until*: `search.manner=followed`. *agreed*: the same with "
-        "`search.choice=consensus`. The preset without and with copying, seeds 1 and 2.",
+        "`search.choice=consensus`. The preset without and with copying, seeds 1 and 2; intervals cover instances. Made by "
+        "`exadec experiment configs/plans/news.yaml`, table *guidance*.",
         render(["trait", "Seq2seq, which does not see it", *SEARCHES, "asked for"], follow(tables)),
         "## The text that exemplars agree on",
         "The preset's likeliest text, and with `search.choice=consensus` the one that searches with each of its four "
@@ -243,7 +275,8 @@ def write_page(tables: Tables) -> str:
         "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "
         "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)). *Recall kept* is ROUGE-1 recall "
         "of the reference, with the swap against without; *content kept* the same of those words of the reference that "
-        "the source has.",
+        "the source has. Made by `exadec swap RUN --study 1000 --guidance 0,0.5,1,1.5 --out FOLDER`, or with the settings that "
+        "a table names.",
     ]
     for name, study in read_studies():
         columns = [
@@ -261,7 +294,7 @@ def write_page(tables: Tables) -> str:
         shown = "".join(f", `search.{name}={value}`" for name, value in changed.items() if value != usual[name])
         parts += [
             f"### {name.replace('_', ' ').capitalize()}",
-            f"{study['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}.",
+            f"{study['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}. One run; intervals cover instances.",
             render(columns, swap(study)),
         ]
     parts += [
