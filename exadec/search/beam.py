@@ -273,7 +273,11 @@ def _offer(
     final = final.repeat_interleave(each, output_size=len(words))[:, None]  # (N, 1)
     banned = find_banned(words, beams.lengths.repeat_interleave(each, output_size=len(words)), config, never)
     log_probs, chosen = next_words.best(2 * config.beam_size + (SPARE if rules else 0), banned)
-    ending = torch.where(final, next_words.of(EOS)[:, None], -torch.inf)
+    may_end = final
+    if rules is not None:  # if they refuse all words that are offered, a text can still end
+        written = beams.lengths.repeat_interleave(each, output_size=len(words))[:, None]
+        may_end = final | (written >= config.min_length)
+    ending = torch.where(may_end, next_words.of(EOS)[:, None], -torch.inf)
     if rules is not None:
         proposed = propose(rules, words[:, :-1])  # (N, W)
         log_probs = torch.cat([log_probs, next_words.of_words(proposed)], 1)

@@ -186,18 +186,24 @@ def _search(
         whole = guide_distributions(model.step, emphasis, NEVER_WRITTEN)
         step = whole if drawing else guide(step, emphasis)  # type: ignore[arg-type]
         state = GuidedState(state, batch.size, batch.size)
-    more = config, NEVER_WRITTEN, device, n_best, rules, tell
+    # A strict search may start afresh, so what it has written so far is not there to stay.
+    strict = config.facts == "strict" and rules is not None
+    more = config, NEVER_WRITTEN, device, n_best, rules, None if strict else tell
     if drawing:
         assert seeds is not None
         found = sample(cast(Draw[Any], step), state, seeds, *more)
     else:
         found = beam_search(step, state, batch.size, *more)
-    if config.facts == "strict" and rules is not None:
+    if strict:
+        assert rules is not None
         lost = [number for number, hypotheses in enumerate(found) if not hypotheses]
         for number in lost:
             source = batch.source[number][: batch.source_lengths[number]].tolist()
             alone = state.keep(torch.tensor([number], device=device))
             found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
+        if tell is not None:
+            for number in (number for number, hypotheses in enumerate(found) if hypotheses):
+                tell(number, found[number][0].ids)
     return Searched(found, lam)
 
 

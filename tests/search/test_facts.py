@@ -305,6 +305,16 @@ def test_a_dead_end_is_searched_more_widely() -> None:
     assert all(best.ids and best.ids[0] != first for [best], first in zip(found, firsts, strict=True))
 
 
+def test_a_strict_text_is_told_when_no_other_can_take_its_place() -> None:
+    model, batch = build_small_model(), random_batch(3)
+    [lost], *others = search_batch(model, batch, STRICT).hypotheses
+    rules = [NoWayAfter(lost.ids[0]), Rule(), Rule()]
+    told: list[tuple[int, list[int]]] = []
+    found = search_batch(model, batch, STRICT, rules=rules, tell=lambda *what: told.append(what)).hypotheses
+    assert found[1:] == others
+    assert told == [(number, best.ids) for number, [best] in enumerate(found)]
+
+
 def test_what_no_search_finds_is_cut_from_a_free_text_or_from_the_source() -> None:
     """Each text is to have three words at least, which the rule does not allow."""
     model, batch = build_small_model(), random_batch(3)

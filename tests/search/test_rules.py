@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,6 +121,23 @@ def test_a_long_phrase_may_begin_anywhere(spelling: Spelling) -> None:
     request = Request("s", required=("b c a b",), beginning="a b a b a")
     [[found]] = beam_search(model.step, start(1), 1, config, FORBIDDEN, CPU, rules=[rule_for(request, spelling)[0]])
     assert spelling.text(found.ids) == "a b a b a b c a b"
+
+
+class TwoWords(Rule):
+    """The text has no more than two words."""
+
+    def allows(self, ids: Sequence[int], word: int) -> bool:
+        return word == EOS or len(ids) < 2
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_text_ends_where_a_rule_lets_nothing_follow(beam: int) -> None:
+    """This model would rather write any of 100 words than the end, which is never among those that are offered."""
+    model, config = RandomModel(100, seed=1, eagerness=-50), SearchConfig(beam_size=beam, max_length=9)
+    found = beam_search(model.step, start(2), 2, config, FORBIDDEN, CPU, rules=[TwoWords(), Rule()])
+    assert [len(best.ids) for [best] in found] == [2, 8]
+    longer = replace(config, min_length=3)
+    assert beam_search(model.step, start(1), 1, longer, FORBIDDEN, CPU, rules=[TwoWords()]) == [[]]
 
 
 def test_no_demand_changes_nothing() -> None:
