@@ -48,7 +48,7 @@ _MONTHS = {
     "december": "dec",
 }
 _AMBIGUOUS = frozenset(("mon", "wed", "sat", "sun", "may", "march", "mar", "jan", "dec"))
-"""Other words, too: in a text they are a date only beside a number. In a source they license it anyway."""
+"""Other words, too: in a text they are a date only beside a number. A source licenses one by a capital, too."""
 _SHORT = _AMBIGUOUS - {"may", "march"}
 """Short forms. `May` and `March` have a capital in many a headline."""
 SCALES = {
@@ -143,8 +143,8 @@ class Names(NamedTuple):
         in_capitals = len(word.lower) > 1 and word.written == word.written.upper()
         if is_function_word(word.lower):
             return telling and in_capitals and word.lower in NAMES_IN_CAPITALS
-        if word.written[0].isdigit():
-            return True  # `49ers`
+        if any(map(str.isdigit, word.written)):
+            return True  # `49ers`, and `flood75`
         if telling and word.written == word.lower:
             return False
         if telling and not word.starts and not in_capitals:
@@ -197,10 +197,23 @@ class Licence:
     """The facts that a source allows a text to state."""
 
     def __init__(self, source: str):
-        words = read_words(source)
-        self.facts = {as_name(word.lower) for word in words}
-        self.facts |= {fact for _, (_, fact) in read_numbers(words)}
-        self.facts |= {DATES[word.lower] for word in words if word.lower in DATES}
+        words, telling = read_words(source), letter_case(source) == "sentence"
+        numbers = dict(read_numbers(words))
+        beside = {place for begin, (end, _) in numbers.items() for place in (begin - 1, end)}
+        # With a capital, where that says anything: `they sat` does not license Saturday, nor does `us` the US.
+        shown = [not telling or word.written != word.lower for word in words]
+        dates = {
+            DATES[word.lower]
+            for place, word in enumerate(words)
+            if word.lower in DATES and (word.lower not in _AMBIGUOUS or shown[place] or place in beside)
+        }
+        self.facts = {
+            as_name(word.lower)
+            for word, seen in zip(words, shown, strict=True)
+            if word.lower not in NAMES_IN_CAPITALS or seen
+        }
+        self.facts |= {fact for _, fact in numbers.values()} | dates
+        self.facts |= {as_name(form) for form, date in DATES.items() if date in dates and form in _SHORT}
         self.facts |= {Fact("number", _ORDINALS[word.lower]) for word in words if word.lower in _ORDINALS}
         self.facts |= {as_name(letters) for letters in _initials(words)}
 

@@ -85,17 +85,18 @@ class Checker:
 
     def check(self, text: str) -> list[Stated]:
         """All facts of a finished text, in order."""
-        words, spans = read_words(text), _locate_words(text)
+        words, spans, telling = read_words(text), _locate_words(text), letter_case(text) == "sentence"
         stated = []
-        for place in self._finished_places(text, words):
+        for place in self._places(text, words, telling, finished=True):
             begin, end = spans[place.begin][0], spans[place.end - 1][1]
-            stated.append(Stated(text[begin:end], begin, end, place.fact.kind, self._licenses(place, words)))
+            stated.append(Stated(text[begin:end], begin, end, place.fact.kind, self._licenses(place, words, telling)))
         return stated
 
     def accepts(self, text: str) -> bool:
         """Whether the source licenses all facts of a finished text."""
-        words = read_words(text)
-        return all(self._licenses(place, words) for place in self._finished_places(text, words))
+        words, telling = read_words(text), letter_case(text) == "sentence"
+        places = self._places(text, words, telling, finished=True)
+        return all(self._licenses(place, words, telling) for place in places)
 
     def accepts_beginning(self, text: str) -> bool:
         """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
@@ -105,11 +106,11 @@ class Checker:
         return known
 
     def _may_go_on(self, text: str) -> bool:
-        words = read_words(text)
-        places = self._places(text, words, telling=_is_settled(text))
+        words, telling = read_words(text), _is_settled(text)
+        places = self._places(text, words, telling)
         if text[-1:] in SIGNS and not any(key.startswith(text[-1]) for key in self._numbers):
             return False  # no number could follow
-        return all(self._licenses(place, words) or self._may_grow(place, words) for place in places)
+        return all(self._licenses(place, words, telling) or self._may_grow(place, words) for place in places)
 
     def accepts_letters(self, text: str) -> bool:
         """Whether the last word of a text, which may still grow, can become something that is licensed.
@@ -120,9 +121,9 @@ class Checker:
             return True
         if text[-1:] in SIGNS:
             return self._may_go_on(text)
-        words = read_words(text)
-        for place in self._places(text, words, telling=_is_settled(text)):
-            if place.end == len(words) and not (self._licenses(place, words) or self._may_grow(place, words)):
+        words, telling = read_words(text), _is_settled(text)
+        for place in self._places(text, words, telling):
+            if place.end == len(words) and not (self._licenses(place, words, telling) or self._may_grow(place, words)):
                 letters, sign = words[-1].lower, _sign_of(place.fact)
                 # Letters may become an ending: `12t` for 12th.
                 digits = letters.replace(",", "").replace(".", "").rstrip(ascii_lowercase)
@@ -135,9 +136,6 @@ class Checker:
                 if not begins and not counts:
                     return False
         return True
-
-    def _finished_places(self, text: str, words: Sequence[Word]) -> list[Place]:
-        return self._places(text, words, telling=letter_case(text) == "sentence", finished=True)
 
     def _places(self, text: str, words: Sequence[Word], telling: bool, finished: bool = False) -> list[Place]:
         """The facts of a text, quotations included."""
@@ -157,15 +155,18 @@ class Checker:
                 quotations.append(Place(Fact("quotation", phrase), quoted[0], quoted[-1] + 1))
         return sorted([*found, *quotations], key=lambda place: place.begin)
 
-    def _licenses(self, place: Place, words: Sequence[Word]) -> bool:
+    def _licenses(self, place: Place, words: Sequence[Word], telling: bool) -> bool:
+        """`telling`: whether capitals mean anything in the text, as for `find_places`."""
         fact = place.fact
         if fact in self._facts:
             return True
         if fact.kind == "quotation" and is_function_word(words[place.begin].lower):
             return f" {fact.key} " in self._said  # single function words are everywhere
-        word = as_name(words[place.begin].lower)
-        if fact.kind in ("weekday", "month", "quotation") and word in self._facts:
-            return True  # the word itself is in the source
+        word = words[place.begin]
+        # Where a capital says nothing, the word itself may be meant: `the sun` licenses Sun in Title Case.
+        plain = fact.kind in ("weekday", "month") and (word.starts or not telling)
+        if (plain or fact.kind == "quotation") and as_name(word.lower) in self._facts:
+            return True
         return fact.kind == "name" and any(run in self._initials for run in _initials_around(place.begin, words))
 
     def _may_grow(self, place: Place, words: Sequence[Word]) -> bool:
@@ -217,7 +218,7 @@ class Checker:
     def _look_at_part(self, word: Word) -> int:
         if word.lower in DATES or word.lower in NUMBER_WORDS or word.lower in SCALES or word.written.isdigit():
             return _NUMBER
-        if word.written[0].isdigit():
+        if any(map(str.isdigit, word.written)):
             return _UNKNOWN
         if is_function_word(word.lower):
             is_name = word.written == word.written.upper() and word.lower in NAMES_IN_CAPITALS
@@ -233,7 +234,12 @@ class Checker:
         if known is None:
             words = read_words(stretch)
             places = self._places(stretch, words, telling=False)
-            known = all(self._licenses(one, words) or (at_the_end and self._may_grow(one, words)) for one in places)
+            # Whether capitals mean anything here shows elsewhere in the text.
+            licensed = (self._licenses(one, words, telling=True) for one in places)
+            known = all(
+                one or (at_the_end and self._may_grow(place, words))
+                for one, place in zip(licensed, places, strict=True)
+            )
             self._stretches[key] = known
         return known
 

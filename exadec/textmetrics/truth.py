@@ -22,8 +22,8 @@ from exadec.textmetrics.stemming import stem_like_script
 from exadec.textmetrics.tokens import is_function_word, is_word, remember, split_text, without_possessive
 
 LEAK_VERSION = 1
-SUPPORT_VERSION = 1
-FACTS_VERSION = 2
+SUPPORT_VERSION = 2
+FACTS_VERSION = 3
 CONTENT_VERSION = 1
 """Of the definitions. Values of different versions must not be compared."""
 

@@ -103,7 +103,7 @@ def test_manner_leak_and_support_of_plain_files_and_of_outputs(plain: Path, outp
     options = ("--references", "--exemplars", "--sources")
     done = exadec("score", files[0], *(item for pair in zip(options, files[1:], strict=True) for item in pair))
     assert done.returncode == 0, done.stderr
-    scores = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if "definition:1" in line}
+    scores = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if "definition:" in line}
     # Leak: Highmoor, of flood, Highmoor and cut. Support: Brack, of Brack and 13; nothing shows Highmoor to be a name.
     assert scores.keys() == {"Manner", "Leak", "Support"}
     assert scores["Leak"] == "33.33"

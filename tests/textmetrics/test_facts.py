@@ -67,6 +67,7 @@ def test_dates(text: str, facts: list[tuple[str, str]]) -> None:
         ("storm hits the BRIDGE as NASA and the ESA look on", ["nasa", "esa"]),
         ("storm hits the US, not us", ["us"]),
         ("the 49ers and a 5G mast", ["49er", "5g"]),
+        ("a flood75 in lowmoor", ["flood75", "lowmoor"]),
         ("Zzyzx Wins Big Cup Today", []),  # no source has these words: nothing is known about them
     ],
 )
@@ -96,6 +97,19 @@ def test_names(text: str, names: list[str]) -> None:
 def test_a_source_licenses_other_forms(source: str, fact: Fact) -> None:
     assert Licence(source).allows(fact)
     assert not Licence("Nothing was said.").allows(fact)
+
+
+@pytest.mark.parametrize(
+    ("source", "fact"),
+    [
+        ("They sat in the sun.", Fact("weekday", "saturday")),
+        ("It may march on.", Fact("month", "may")),
+        ("They told us so.", Fact("name", "us")),
+    ],
+)
+def test_without_a_capital_another_meaning_licenses_nothing(source: str, fact: Fact) -> None:
+    assert not Licence(source).allows(fact)
+    assert Licence(source.upper()).allows(fact)  # where it says nothing that a capital is there
 
 
 def test_a_number_does_not_license_another() -> None:

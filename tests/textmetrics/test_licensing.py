@@ -69,6 +69,34 @@ def test_a_word_that_is_also_a_short_date_is_licensed_by_itself() -> None:
     assert unlicensed("Sun shines, they say", "It was shining on Monday.") == ["Sun"]
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "words"),
+    [
+        ("Porto: they left, Sat", "They sat in Porto.", ["Sat"]),
+        ("Porto: they left on Saturday", "They sat in Porto.", ["Saturday"]),
+        ("Porto: they left on 5 May", "On the 5th they may leave Porto.", ["May"]),
+        ("Porto: they left on 5 May", "On May 5 they left Porto.", []),
+        ("Porto: they left, Sat", "PORTO: THEY LEFT, SAT", []),  # capitals say nothing in the source
+        ("Envoys Sat in the Morning Sun", "The envoys sat in the morning sun.", []),  # nor in this text
+        ("the US paid", "They told us that it was paid.", ["US"]),
+        ("the US paid", "The US was told to pay.", []),
+    ],
+)
+def test_a_word_with_another_meaning_does_not_license_a_date_or_a_name(
+    text: str, source: str, words: list[str]
+) -> None:
+    assert unlicensed(text, source) == words
+
+
+def test_a_word_with_digits_must_be_in_the_source() -> None:
+    checker = Checker("The flood reached the G20 site.", NAMES)
+    for text in ("flood75 at the G20 site", "a Flood75 Reached It"):
+        assert [fact.words for fact in checker.check(text) if not fact.licensed] == [text.split(" ")["a " in text]]
+    assert not checker.accepts_letters("the flood7")
+    assert checker.accepts_letters("the G2")
+    assert checker.accepts_beginning("the G20")
+
+
 @pytest.mark.parametrize("marks", ['"{}"', "“{}”", "'{}'", "`` {} ''"])
 def test_a_quotation_of_function_words_alone_must_be_in_the_source_as_it_is(marks: str) -> None:
     source = "She said no to them, and wants to be there."
