@@ -149,3 +149,22 @@ def test_ctrl_c_before_the_command_line_is_there_ends_without_a_traceback() -> N
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_do_not_spin_for_long(environment: dict[str, str], count: str) -> None:
+    """What OpenMP reads when torch is loaded is there before that, unless the user has chosen otherwise."""
+    program = (
+        "import os, sys, types\n"
+        "sys.modules['exadec.cli'] = cli = types.ModuleType('exadec.cli')\n"
+        "cli.main = lambda: print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)\n"
+        "from exadec.__main__ import main\n"
+        "main()\n"
+    )
+    usual = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=usual | environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{count} False\n"
