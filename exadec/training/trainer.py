@@ -226,8 +226,8 @@ class Trainer:
             if self.processes.any(interrupted.is_set()):
                 self._leave_usable()
                 raise Interrupted
-        position.epoch += 1
-        position.batch = 0
+        if position.batch == len(batches):  # not if its patience ended the run before: with more, it can go on
+            position.epoch, position.batch = position.epoch + 1, 0
 
     def _step(self, indices: np.ndarray, rate: float) -> None:
         if rate != self.rate:

@@ -316,6 +316,20 @@ def test_more_patience_makes_a_stopped_run_longer(toy: Path, monkeypatch: pytest
     assert train(config, stopped.folder, resume=True).metrics()[-1].step == 57
 
 
+def test_more_patience_goes_on_in_the_middle_of_an_epoch(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = variant_config(toy, "seq2seq", epochs=2, patience=9, evaluations_per_epoch=4)
+    same = type("Same", (), {"name": "x", "value": 1.0, "signature": "x"})
+    monkeypatch.setattr("exadec.training.evaluation.score_outputs", lambda names, outputs: [same])
+    whole = train(config, toy / "patient-parts")
+    stopped = train(config.replace("training", patience=1), toy / "impatient-parts")
+    assert stopped.metrics()[-1].step == 10  # of 19 in an epoch
+    resumed = train(config, stopped.folder, resume=True)
+    steps = [event.step for event in resumed.metrics() if isinstance(event, Evaluated)]
+    assert steps == [event.step for event in whole.metrics() if isinstance(event, Evaluated)]
+    first, second = load_file(whole.folder / LAST), load_file(resumed.folder / LAST)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_run_that_stopped_before_its_first_checkpoint_starts_again(toy: Path) -> None:
     config = variant_config(toy, "seq2seq", epochs=1)
     whole = train(config, toy / "whole-again").folder
