@@ -135,8 +135,8 @@ def _search(
         return search_batch(model, part.batch, config, n_best, part.rules, tell, part.seeds, part.coefficients, form)
 
     rules = task.rules
-    if rules is None or config.temperature > 0 or all(any(True for _ in rule.proposes(())) for rule in rules):
-        return search(task, tell)  # texts are drawn, or have to say what would hardly be written freely
+    if rules is None or config.temperature > 0:
+        return search(task, tell)
     found, lam = search(task._replace(rules=None))
     obeying = [[one for one in some if rule.accepts(one.ids)] for rule, some in zip(rules, found, strict=True)]
     settled = [first in kept for (first, *_), kept in zip(found, obeying, strict=True)]

@@ -207,6 +207,17 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     return Writer(train(variant_config(folder, "adadec", epochs=4), folder / "run"))
 
 
+def test_a_demand_that_is_met_freely_changes_nothing_whoever_else_asks(writer: Writer) -> None:
+    for source in ("house3 house3 house3 n4 k5", "n2 k3 house3 n4", "k5 n1 n1 house3 k2 n4"):
+        free = writer.write(source).text
+        for word in free.split():
+            request = Request(source, required=(word,))
+            [alone], [beside, _] = writer.answer([request]), writer.answer([request, Request(source)])
+            assert isinstance(alone, Generation)
+            assert isinstance(beside, Generation)
+            assert (alone.text, beside.text) == (free, free)
+
+
 def test_a_writer_keeps_rules_and_says_what_it_cannot(writer: Writer) -> None:
     source = "house3 house3 house3 n4 k5"
     plain = writer.write(source)
