@@ -70,6 +70,8 @@ def experiment(
         return
     refuse_torchrun()
     state = find_state(loaded, only or ())
+    if not loaded.tables:
+        raise InputError(f"{plan}: `tables` is empty, so there is nothing to do.")
     if not state.tasks and not state.problems:
         patterns = " or ".join(repr(pattern) for pattern in only or ())
         raise InputError(f"no run of {plan} has a name like {patterns}; --dry-run without --only lists the names.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exadec.config import CorpusConfig
+from exadec.config import Config, CorpusConfig
 from exadec.corpus.prepare import Report, hash_inputs, prepare, silent
 from exadec.corpus.stage import hash_file, hash_value
 from exadec.errors import InputError
@@ -79,7 +79,7 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     """Name -> message."""
     left: list[str] = field(default_factory=list)
-    """Runs that wait for more time."""
+    """Runs that wait for more time, or that another process has."""
     interrupted: bool = False
     """By Ctrl-C, not by the time limit."""
 
@@ -132,7 +132,14 @@ def run_plan(
     outcome = Outcome(failed=dict(state.problems))
     results = read_results(Path(plan.results))
     tasks = {task.folder: task for task in state.to_do if not _rescore(plan, task, results, outcome)}
-    ready = [task for task in tasks.values() if _prepare(task, plan.scores, outcome, report)]
+    prepare_for = _Preparation(plan.scores, report)
+    ready = []
+    for task in tasks.values():
+        problem = prepare_for(task)
+        if problem is None:
+            ready.append(task)
+        else:
+            outcome.failed[task.name] = problem
     jobs = [
         Job(
             task.trials[0].config,
@@ -143,27 +150,33 @@ def run_plan(
     ]
 
     def follow(job: Job, event: RunEvent) -> None:
-        if isinstance(event, Failed):
+        if isinstance(event, Failed) and not event.in_use:
             outcome.failed[tasks[job.folder].name] = event.message
         observe(job, event)
 
     def expect(job: Job) -> float:
         return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
 
+    def is_known(job: Job) -> bool:
+        results = read_results(Path(plan.results))
+        task = tasks[job.folder]
+        return all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
+
     # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
-    at_once = at_once or choose_at_once(len(list_trials(plan)), pick_device())
+    runs = {hash_value(trial.settings) for trial in list_trials(plan)}
+    at_once = at_once or choose_at_once(len(runs), pick_device())
     try:
         if jobs:
             time_limit = TimeLimit(limit, expect)
-            train_side_by_side(jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit)
+            train_side_by_side(
+                jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit, is_done=is_known
+            )
     except Interrupted:
         outcome.interrupted = limit is None or time.monotonic() < limit
     results = read_results(Path(plan.results))
     for task in tasks.values():
         known = all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
-        if known:
-            outcome.failed.pop(task.name, None)  # another process had it, and has finished it
-        elif task.name not in outcome.failed:
+        if not known and task.name not in outcome.failed:
             outcome.left.append(task.name)
     return outcome
 
@@ -171,7 +184,8 @@ def run_plan(
 def _is_known(result: Result | None, inputs: dict[str, str], plan: Plan) -> bool:
     if result is None or not _is_same_run(result, inputs):
         return False
-    return set(plan.scores) <= set(result.scores) and result.main in (None, plan.main)
+    needs_instances = any(table.bands for table in plan.tables.values())
+    return set(plan.scores) <= set(result.scores) and (not needs_instances or result.main in (None, plan.main))
 
 
 def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
@@ -216,7 +230,10 @@ def _seconds_done(folder: Path) -> float:
     """Training time of an interrupted run."""
     if not (folder / LAST).is_file():
         return 0.0
-    seconds: float = read_notes(folder / LAST)["position"]["seconds"]
+    try:
+        seconds: float = read_notes(folder / LAST)["position"]["seconds"]
+    except InputError:  # the run itself will say what is wrong, and no other run has to wait for it
+        return 0.0
     return seconds
 
 
@@ -237,17 +254,32 @@ def _rescore(plan: Plan, task: Task, results: dict[str, Result], outcome: Outcom
     return True
 
 
-def _prepare(task: Task, metrics: Sequence[str], outcome: Outcome, report: Report) -> bool:
-    """Make corpus and exemplars of a run, so that an error in one corpus does not stop runs on others."""
-    config = task.trials[0].config
-    try:
-        refuse_settings(config)
-        corpus = prepare(config, report)
-        for metric in metrics:
-            if "tables" in METRICS[metric].needs and corpus.contents("test")["tables"] < corpus.size("test"):
-                raise InputError(f"`{metric}` needs tables, but not every test record has one.")
-        retrieve(corpus, config.exemplars, report)
-    except (InputError, OSError) as error:
-        outcome.failed[task.name] = str(error)
-        return False
-    return True
+class _Preparation:
+    """Makes corpus and exemplars of runs, so that an error in one corpus does not stop runs on others."""
+
+    def __init__(self, metrics: Sequence[str], report: Report):
+        self.metrics, self.report = metrics, report
+        self.known: dict[object, str | None] = {}
+
+    def __call__(self, task: Task) -> str | None:
+        """What is wrong; None if nothing is. Runs of the same data share the answer."""
+        config = task.trials[0].config
+        try:
+            refuse_settings(config)
+        except InputError as error:
+            return str(error)
+        inputs = config.folder, config.corpus, config.exemplars
+        if inputs not in self.known:
+            self.known[inputs] = self._prepare(config)
+        return self.known[inputs]
+
+    def _prepare(self, config: Config) -> str | None:
+        try:
+            corpus = prepare(config, self.report)
+            for metric in self.metrics:
+                if "tables" in METRICS[metric].needs and corpus.contents("test")["tables"] < corpus.size("test"):
+                    raise InputError(f"`{metric}` needs tables, but not every test record has one.")
+            retrieve(corpus, config.exemplars, self.report)
+        except (InputError, OSError) as error:
+            return str(error)
+        return None

@@ -154,6 +154,8 @@ class Plan:
                     raise ConfigError(f"`{where}.{key}` is empty.")
         if not table.seeds:
             raise ConfigError(f"`{where}.seeds` is empty.")
+        if table.bands and all(getattr(table.baseline, axis) is None for axis in _AXES):
+            raise ConfigError(f"`{where}.bands` compares with a baseline; name one with `{where}.baseline`.")
         for axis, key in _AXES.items():
             value = getattr(table.baseline, axis)
             if value is not None:

@@ -5,6 +5,7 @@ In: a finished run. Out: a `Result` with all that tables and figures need, so th
 
 import base64
 import json
+import logging
 import platform
 import subprocess
 import time
@@ -45,6 +46,8 @@ from exadec.training.evaluation import (
     write_outputs,
 )
 from exadec.training.events import Evaluating
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 FURTHER_INPUTS = ("given", "glove", "start_from")
@@ -157,7 +160,7 @@ def write_result(folder: Path, file_name: str, result: Result) -> None:
     write_text(folder / file_name, text)
     for path in folder.glob(f"*-{result.key[:8]}.json"):
         if path.name != file_name:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 def read_results(folder: Path) -> dict[str, Result]:
@@ -242,7 +245,7 @@ class Measuring:
                 inputs=dict(self.inputs),
                 settings=trial.settings,
                 instances=len(outputs),
-                references=hash_value([[output.uid, *output.references] for output in outputs]),
+                references=_hash_references(outputs),
                 surprise=surprise,
                 pieces={split: round(float(corpus.targets(split).lengths.mean()) + 1, 4) for split in surprise},
                 parameters=count_parameters(model)["all"],
@@ -271,13 +274,25 @@ def trial_outputs(folder: Path, trial: Trial) -> Path:
 
 
 def rescore(result: Result, trial: Trial, run_folder: Path, metrics: Sequence[str], main: str) -> Result | None:
-    """The same result with further metrics, from the outputs that the run keeps; None if it keeps none."""
+    """The same result with further metrics, from the outputs that the run keeps; None if it does not have them all."""
     path = trial_outputs(run_folder, trial)
     if not path.is_file():
         return None
-    found = _score(open_run(run_folder), read_outputs(path), metrics, main)
+    try:
+        outputs = read_outputs(path)
+    except InputError as error:
+        logger.warning("%s The run is decoded again.", error)
+        return None
+    if _hash_references(outputs) != result.references:
+        logger.warning("%s: not the outputs of this result; the run is decoded again.", path)
+        return None
+    found = _score(open_run(run_folder), outputs, metrics, main)
     found["scores"] = {**result.scores, **found["scores"]}  # another plan may ask for the earlier ones
     return replace(result, name=trial.name, search=trial.search_name, **found)
+
+
+def _hash_references(outputs: Sequence[Output]) -> str:
+    return hash_value([[output.uid, *output.references] for output in outputs])
 
 
 def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: str) -> dict[str, Any]:

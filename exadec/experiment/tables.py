@@ -5,6 +5,7 @@ In: a `Plan` and its results. Out: a Markdown page with a table for each of the 
 The same results give the same bytes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,8 +37,13 @@ class Filled:
     wanted: int
     """Number of seeds in the plan"""
 
+    def values(self, metric: str) -> list[float]:
+        """For each seed; none if a seed does not have it yet."""
+        scores = [result.scores.get(metric) for result in self.results]
+        return [] if None in scores else [score.value for score in scores if score is not None]
+
     def mean(self, metric: str) -> float | None:
-        values = [result.scores[metric].value for result in self.results if metric in result.scores]
+        values = self.values(metric)
         return fmean(values) if values else None
 
     def surprises(self, split: str) -> list[float]:
@@ -72,11 +78,14 @@ def write_tables(plan: Plan, title: str, command: str) -> Path:
 
 
 def fill_rows(plan: Plan, table: TablePlan, results: dict[str, Result]) -> list[Filled]:
-    """Each row of a table with the results that there are."""
+    """Each row of a table with the results that there are, on the same data: those that most of its seeds have."""
     filled = []
     for row in list_rows(plan, table):
         keys = dict.fromkeys(make_trial(plan, row, seed).key for seed in table.seeds)
-        filled.append(Filled(row, [results[key] for key in keys if key in results], len(keys)))
+        found = [results[key] for key in keys if key in results]
+        data = Counter((_hash_of_data(result), result.references) for result in found).most_common(1)
+        same = [result for result in found if (_hash_of_data(result), result.references) == data[0][0]]
+        filled.append(Filled(row, same, len(keys)))
     return filled
 
 
@@ -147,7 +156,7 @@ def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Fille
     best = _find_best(plan, metrics, filled)
     for number, one in enumerate(filled):
         cells = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
-        cells += [_bold(_mean_cell(one, metric), number in best[metric]) for metric in metrics]
+        cells += [_bold(_with_spread(one.values(metric)), number in best[metric]) for metric in metrics]
         if compares:
             cells.append(_difference_cell(one, filled, table, plan.main))
         cells += [_bold(_surprise_cell(one, split), number in best[split]) for split in ("valid", "test")]
@@ -237,11 +246,6 @@ def _bold(text: str, is_best: bool) -> str:
     return f"**{text}**" if is_best else text
 
 
-def _mean_cell(one: Filled, metric: str) -> str:
-    values = [result.scores[metric].value for result in one.results if metric in result.scores]
-    return _with_spread(values)
-
-
 def _surprise_cell(one: Filled, split: str) -> str:
     return _with_spread(one.surprises(split))
 
@@ -289,6 +293,7 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
         "Student's t: for each model by itself, or for both together if they are the same runs with two searches). It "
         "does not cover other training data or settings.",
         "- † marks an interval that covers instances only: one of the two models has a single seed, or it is one band.",
+        "- *Seeds*: how many the row has, and of how many if not all. Those on other data than most are left out.",
         "- *not comparable*: the baseline is missing, or has other data, or a score of another signature.",
         "- *Minutes* is the training time of a run, without decoding. Runs may have shared their device.",
         "",

@@ -107,6 +107,8 @@ class Failed:
     """The run ended with an error."""
 
     message: str
+    in_use: bool = False
+    """Another process has the run, and goes on with it."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import torch
 
 from exadec.config import Config
 from exadec.corpus.prepare import Report, prepare, silent
-from exadec.errors import InputError, explain_lack_of_memory
+from exadec.errors import InputError, InUseError, explain_lack_of_memory
 from exadec.exemplars.retrieve import retrieve
 from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
@@ -113,12 +113,13 @@ def train_side_by_side(
     observe: Observer = lambda job, event: None,
     report: Report = silent,
     limit: TimeLimit = UNLIMITED,
+    is_done: Callable[[Job], bool] = lambda job: False,
 ) -> list[Job]:
     """Train each job in its own process, `at_once` at a time, and return those that failed.
 
     By default there are as many processes as cores, or four on a GPU. With `resume`, finished runs are skipped,
-    interrupted ones continue, and missing ones start. After Ctrl-C, or when the time is up, current runs finish their
-    step, no other run starts, and `Interrupted` is raised.
+    interrupted ones continue, and missing ones start. A job that `is_done` when its turn comes is skipped, too. After
+    Ctrl-C, or when the time is up, current runs finish their step, no other run starts, and `Interrupted` is raised.
     """
     _refuse_impossible(jobs, at_once, resume, force)
     waiting = _find_unfinished(jobs, resume, observe, report)
@@ -136,6 +137,9 @@ def train_side_by_side(
                 if job is None:
                     break
                 waiting.remove(job)
+                if is_done(job):
+                    observe(job, Finished())
+                    continue
                 with _held_interrupt():  # so that it reaches a process that has just been started
                     channel, process = _start(job, resume, force, threads)
                     running[channel] = job, process
@@ -206,12 +210,20 @@ def _find_unfinished(jobs: Sequence[Job], resume: bool, observe: Observer, repor
             corpus = prepare(job.config, report)
             with on_device(pick_device(job.device)):
                 hashes[inputs] = retrieve(corpus, job.config.exemplars, report, join_device(job.device)).hash
-        if resume and job.then is None and is_finished(job, hashes[inputs]):
+        if resume and job.then is None and _is_known_to_have_finished(job, hashes[inputs]):
             observe(job, Finished())
         else:
             observe(job, Waiting())
             unfinished.append(job)
     return unfinished
+
+
+def _is_known_to_have_finished(job: Job, exemplars: str) -> bool:
+    """False for a damaged run: its process will say what is wrong with it, and the others go on."""
+    try:
+        return is_finished(job, exemplars)
+    except InputError:
+        return False
 
 
 def is_finished(job: Job, exemplars: str) -> bool:
@@ -349,7 +361,7 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
     except BrokenPipeError:  # the parent process is gone
         pass
     except (InputError, OSError) as error:
-        send(Failed(str(error)))
+        send(Failed(str(error), in_use=isinstance(error, InUseError)))
     except Exception as error:
         send(Failed(explain_lack_of_memory(error) or traceback.format_exc().rstrip()))
     os._exit(0)  # a clean exit of torch takes a second, and the next run would wait for it

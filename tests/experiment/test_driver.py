@@ -16,6 +16,7 @@ from exadec.experiment.driver import Outcome, State, find_state, run_plan
 from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Plan, list_trials, load_plan
 from exadec.experiment.results import Result, read_results, unpack, write_result
+from exadec.files import locked_for_writing
 from exadec.textmetrics.bootstrap import resample_all
 from exadec.training.checkpoint import BEST, LAST, METRICS, open_run
 from exadec.training.evaluation import outputs_path, read_outputs, score_outputs
@@ -149,14 +150,65 @@ def test_a_further_metric_is_computed_from_outputs_without_the_weights(finished:
 
 
 @pytest.mark.slow
+def test_outputs_that_were_cut_or_damaged_are_decoded_again(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    corpora = {"toy": {"config": str(finished / "toy.yaml")}}
+    before = results_of(load_plan(write_finished_plan(folder, corpora=corpora)))
+    cut, damaged = folder.rglob("toy-seq2seq*/test.outputs.jsonl"), folder.rglob("test.greedy-*.outputs.jsonl")
+    for path in cut:
+        path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:5]), "utf-8")
+    for path in damaged:
+        os.truncate(path, 100)
+    plan = load_plan(write_finished_plan(folder, corpora=corpora, metrics=["rougeL", "bleu"]))
+    _, outcome = go_on(plan)
+    assert outcome == Outcome()
+    for result, earlier in zip(results_of(plan), before, strict=True):
+        assert result.scores["rougeL"] == earlier.scores["rougeL"]
+        assert "bleu" in result.scores
+
+
+@pytest.mark.slow
+def test_a_damaged_run_stops_no_other_even_with_a_time_limit(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    plan = load_plan(write_finished_plan(folder, corpora={"toy": {"config": str(finished / "toy.yaml")}}))
+    shutil.rmtree(plan.results)
+    for path in folder.rglob("toy-seq2seq*/last.safetensors"):
+        os.truncate(path, 100)
+    _, outcome = go_on(plan, minutes=5.0)
+    assert set(outcome.failed) == {"toy-seq2seq-seed1"}
+    assert {result.name for result in read_results(Path(plan.results)).values()} == {"toy-adadec-seed1"}
+
+
+@pytest.mark.slow
+def test_what_another_process_has_or_has_done_is_left_to_it(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    plan = load_plan(write_finished_plan(folder, corpora={"toy": {"config": str(finished / "toy.yaml")}}))
+    kept = Path(shutil.move(plan.results, tmp_path / "kept"))
+    state, seen = find_state(plan), list[RunEvent]()
+    seq2seq, adadec = (next(task for task in state.tasks if name in task.name) for name in ("seq2seq", "adadec"))
+    shutil.copytree(
+        kept, plan.results, ignore=shutil.ignore_patterns("*adadec*")
+    )  # another process writes it meanwhile
+    with locked_for_writing(adadec.folder):
+        outcome = run_plan(plan, state, observe=lambda job, event: seen.append(event))
+    assert outcome == Outcome(left=[adadec.name])
+    assert not any(isinstance(event, Evaluating) for event in seen)
+    assert seq2seq.name not in outcome.left
+
+
+@pytest.mark.slow
 def test_scores_of_instances_are_those_of_the_plans_main_metric(finished: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(finished, tmp_path / "copy"))
     changes = {"corpora": {"toy": {"config": str(finished / "toy.yaml")}}, "main": "rouge1"}
     plan = load_plan(write_finished_plan(folder, **changes))
+    assert find_state(plan).to_do == []  # the results have this score, and nothing needs it for each instance
+    table = {**ADADEC, "variants": ["seq2seq", "adadec"], "baseline": {"variant": "seq2seq"}, "bands": True}
+    plan = load_plan(write_finished_plan(folder, **changes, tables={"t": table}))
     assert {result.main for result in results_of(plan)} == {"rougeL"}
     _, outcome = go_on(plan)
     assert outcome == Outcome()
     for result in results_of(plan):
+        assert result.main == "rouge1"
         assert unpack(result.per_instance["texts"]).mean() == pytest.approx(result.scores["rouge1"].value, abs=0.01)
     assert find_state(plan).to_do == []
 

@@ -92,6 +92,7 @@ def test_more_rows_follow_the_combinations(task: Path) -> None:
         ({"tables": models(baseline={"varant": "x"})}, "unknown key `tables.models.baseline.varant`"),
         ({"set": ["model.hiden=3"]}, "unknown key `model.hiden`; did you mean `model.hidden`?"),
         ({"set": ["exemplars.policy=closest"]}, "closest"),
+        ({"tables": models(baseline={}, bands=True)}, "`tables.models.bands` compares with a baseline; name one with"),
         ({"set": ["preset=exadec"]}, "`set` has 'preset=exadec', but `presets` of a table says that; write it there."),
         (
             {"settings": {"plain": ["model.adaptive=false"]}},

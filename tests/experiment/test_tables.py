@@ -116,6 +116,18 @@ def test_other_training_data_and_other_recipes_are_not_compared(plan: Plan, what
     assert row[2].endswith("± 1.41**")
 
 
+def test_seeds_on_other_data_and_scores_that_some_seeds_lack_do_not_count(plan: Plan) -> None:
+    folder, results = Path(plan.results), read_results(Path(plan.results))
+    second = list_trials(plan)[1]
+    write_result(folder, second.file_name, replace(results[second.key], references="other"))
+    row = cells(write_tables(plan, "Title", "command"), "Seq2seq")
+    assert (row[-2], "±" in row[2]) == ("1 of 2", False)
+    scores = {name: score for name, score in results[second.key].scores.items() if name != "rouge1"}
+    write_result(folder, second.file_name, replace(results[second.key], scores=scores))
+    row = cells(write_tables(plan, "Title", "command"), "Seq2seq")
+    assert (row[1], row[-2], "±" in row[2]) == ("not yet", "2", True)
+
+
 def test_results_of_several_versions_are_compared(plan: Plan) -> None:
     folder, results = Path(plan.results), read_results(Path(plan.results))
     for number, trial in enumerate(list_trials(plan)):
