@@ -217,6 +217,35 @@ def test_an_accepted_text_is_an_exemplar_until_it_is_taken_back(open_page: Any, 
     assert server.ask(f"/v1/exemplars/{name}")[0] == 404
 
 
+def test_a_text_that_somebody_else_has_deleted_can_be_accepted_again(open_page: Any, server: Server) -> None:
+    page = ready(open_page(DESK, link(source="house55 house55 house55 n4 k5")))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    accepting = page.locator(".card").nth(3).locator(".accept")
+    with page.expect_response("**/v1/exemplars") as answer:
+        accepting.click()
+    expect(accepting).to_have_text("Accepted ✓ undo")
+    assert server.ask(f"/v1/exemplars/{answer.value.json()['id']}", method="DELETE")[0] == 204
+    accepting.click()
+    expect(accepting).to_have_text("Accept")
+
+
+def test_letters_beyond_sixteen_bits_leave_words_in_their_places(open_page: Any) -> None:
+    """JavaScript counts two units for an emoji, the server one character."""
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        body = response.json()
+        body["text"] = f"😀 {body['text']}"
+        for word in body["words"]:
+            word["start"], word["end"] = word["start"] + 2, word["end"] + 2
+        route.fulfill(response=response, json=body)
+
+    plain = ready(open_page(DESK)).locator(".card").first.locator(".written").inner_text()
+    page = open_page(DESK, prepare=lambda page: page.route("**/v1/write", answer))
+    expect(text_of(page, 0)).to_have_text(f"😀 {plain}")
+
+
 def test_records_with_the_same_text_have_one_card(open_page: Any, server: Server) -> None:
     source, others = "house77 house77 house77 n4 k5", ("n4 house77 house77 house77 k5", "k5 n4 house77 house77 house77")
     bodies = [{"source": one, "target": LOUD_TEXT} for one in (source, *others)]

@@ -110,7 +110,7 @@ export function drawMarks(rubber = null) {
   if (!marks) return;
   marks.replaceChildren();
   const card = between();
-  if (card && places.has(card.a) && places.has(card.b)) {
+  if (card && places.get(card.a) && places.get(card.b)) {
     const [[ax, ay], [bx, by]] = [toPixels(places.get(card.a)), toPixels(places.get(card.b))];
     const [x, y] = [ax + card.share * (bx - ax), ay + card.share * (by - ay)];
     marks.append(

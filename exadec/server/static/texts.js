@@ -91,8 +91,14 @@ export async function accept(card) {
   card.element.querySelector(".accept").disabled = true;
   try {
     if (card.accepted) {
-      await ask(`exemplars/${card.accepted}`, undefined, { method: "DELETE" });
-      card.accepted = null;
+      const gone = card.accepted;
+      await ask(`exemplars/${gone}`, undefined, { method: "DELETE" }).catch((error) => {
+        if (error.status !== 404) throw error; // otherwise somebody else has deleted it
+      });
+      for (const one of state.cards.filter(({ accepted }) => accepted === gone)) {
+        one.accepted = null; // cards with the same text share an exemplar
+        showAccepted(one);
+      }
       say("No longer an exemplar.");
     } else {
       const group = state.group.trim() || null;

@@ -15,9 +15,10 @@ export function showWords(card) {
 
 function wordsOf(answer, detail) {
   const parts = [];
+  const letters = [...answer.text]; // places count characters, of which JavaScript gives some two units
   let behind = 0;
   answer.words.forEach((word, number) => {
-    parts.push(answer.text.slice(behind, word.start));
+    parts.push(letters.slice(behind, word.start).join(""));
     const kind = word.fact === "unlicensed" ? "unlicensed" : word.origin;
     const shown = make("span", { kind: `word ${kind}`, role: "button", tabindex: number ? -1 : 0, text: word.text });
     shown.setAttribute("aria-describedby", detail.id);
@@ -26,7 +27,7 @@ function wordsOf(answer, detail) {
     parts.push(shown);
     behind = word.end;
   });
-  parts.push(answer.text.slice(behind));
+  parts.push(letters.slice(behind).join(""));
   if (!answer.text) parts.push(make("span", { kind: "soft", text: "The model wrote nothing." }));
   return parts;
 }
