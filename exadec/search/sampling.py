@@ -17,6 +17,8 @@ from exadec.search.rules import Rule
 Draw = Callable[[State, torch.Tensor], tuple[Known, State]]
 """As a `Step` of beam search, with distributions over all words."""
 
+_LOWEST_TEMPERATURE = 1e-6
+"""Below it, the likeliest word is drawn anyway, and quotients would leave the range of numbers."""
 CANDIDATES = 64
 """How many words are drawn, one after the other, until a rule allows one."""
 
@@ -52,9 +54,8 @@ def sample(
             chosen, found = torch.full_like(words[:, 0], EOS), next_words.of(EOS)
         else:
             log_probs = next_words.log_probs.scatter(1, find_banned(words, written, config, never), -torch.inf)
-            drawn = _keep_nucleus(log_probs / config.temperature, config.top_p) + _noise(
-                seeds, length, log_probs, count
-            )
+            flatter = (log_probs - log_probs.amax(1, keepdim=True)) / max(config.temperature, _LOWEST_TEMPERATURE)
+            drawn = _keep_nucleus(flatter, config.top_p) + _noise(seeds, length, log_probs, count)
             order = drawn.topk(min(1 if rules is None else CANDIDATES, drawn.shape[1]), dim=1).indices  # (N, C)
             chosen = order[:, 0] if rules is None else _first_allowed(rules, words, order, log_probs, count)
             found = log_probs.gather(1, chosen[:, None])[:, 0]

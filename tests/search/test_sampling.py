@@ -13,6 +13,7 @@ from exadec.corpus.segment import WordSegmenter
 from exadec.corpus.vocabulary import BOS, EOS, PieceTable, Vocabulary
 from exadec.errors import RequestError
 from exadec.request import Request
+from exadec.search.beam import beam_search
 from exadec.search.rules import Spelling, rule_for
 from exadec.search.sampling import _keep_nucleus, sample
 from exadec.training.trainer import train
@@ -43,6 +44,14 @@ def test_words_are_drawn_in_proportion(temperature: float, top_p: float) -> None
 def test_a_nucleus_that_has_exactly_its_share_is_complete() -> None:
     kept = _keep_nucleus(torch.tensor([[0.5, 0.25, 0.25]]).log(), 0.75).isfinite()
     assert kept.tolist() == [[True, True, False]]
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-6])
+def test_the_lower_the_temperature_the_likelier_the_words(temperature: float) -> None:
+    model = random_model(5)
+    [[drawn]] = sample(model.step, start(1), [7], SearchConfig(max_length=8, temperature=temperature), FORBIDDEN, CPU)
+    [[best]] = beam_search(model.step, start(1), 1, SearchConfig(beam_size=1, max_length=8), FORBIDDEN, CPU)
+    assert drawn.ids == best.ids
 
 
 def test_a_text_depends_on_its_own_seed_alone() -> None:
