@@ -28,6 +28,9 @@ JOINER = "￭"
 WORD = re.compile(r"(?:\w\.){2,}|\d+(?:[.,]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
+_TORN = re.compile(rf"(?<=\w) {JOINER}(?=\w)")
+"""Two pieces that `WORD` would never have split: a model has copied a number that followed a sign, say."""
+
 _SPACE = "Ġ"
 """How byte-level BPE spells a space."""
 _BEFORE_LETTERS = (JOINER, _SPACE)
@@ -100,7 +103,7 @@ class WordSegmenter:
         return (table.encode(self.segment(text)) for text in texts)
 
     def join(self, pieces: Iterable[str]) -> str:
-        return " ".join(pieces).replace(" " + JOINER, "").removeprefix(JOINER)
+        return _TORN.sub(" ", " ".join(pieces)).replace(" " + JOINER, "").removeprefix(JOINER)
 
     def starts_word(self, piece: str) -> bool:
         return not piece.startswith(JOINER)

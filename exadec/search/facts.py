@@ -16,7 +16,7 @@ from exadec.textmetrics.names import count_names
 
 
 class Licensed(Rule):
-    """The source licenses all facts of the text.
+    """The source licenses all facts of the text, and there are some words.
 
     A word is judged as soon as it is complete. A number waits for the words that may multiply it, and a capital while
     the text may yet be in Title Case. With pieces of words, a word that begins like nothing in the source is refused
@@ -29,7 +29,7 @@ class Licensed(Rule):
     def allows(self, ids: Sequence[int], word: int) -> bool:
         complete = self.spelling.complete(ids, word)
         if word == EOS:
-            return self.checker.accepts(complete or "")
+            return bool(complete and complete.strip()) and self.checker.accepts(complete or "")
         if complete is not None and not self.checker.accepts_beginning(complete):
             return False
         return self.spelling.segmenter.whole_words or self.checker.accepts_letters(self.spelling.text([*ids, word]))

@@ -151,13 +151,15 @@ class Forbidden(Rule):
 
 @dataclass(frozen=True)
 class Characters(Rule):
-    """The text has at most so many characters."""
+    """The text has at most so many characters, and one at least."""
 
     most: int
     spelling: Spelling
 
     def allows(self, ids: Sequence[int], word: int) -> bool:
-        return word == EOS or len(self.spelling.text([*ids, word])) <= self.most
+        if word == EOS:
+            return bool(self.spelling.text(ids).strip())
+        return len(self.spelling.text([*ids, word])) <= self.most
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ _MONTHS = {
     "december": "dec",
 }
 _AMBIGUOUS = frozenset(("mon", "wed", "sat", "sun", "may", "march", "mar", "jan", "dec"))
-"""Other words, too: in a text they are a date only beside a number. A source licenses one by a capital, too."""
+"""Other words, too: in a text they are a date only beside a number; of a source, see `_is_date`."""
 _SHORT = _AMBIGUOUS - {"may", "march"}
 """Short forms. `May` and `March` have a capital in many a headline."""
 SCALES = {
@@ -58,9 +58,12 @@ SCALES = {
     **dict.fromkeys(("billion", "b", "bn", "bln"), 10**9),
     **dict.fromkeys(("trillion", "tn", "trn"), 10**12),
 }
-_ORDINALS = {
-    **{"first": "1", "second": "2", "third": "3", "fourth": "4", "fifth": "5"},
-    **{"sixth": "6", "seventh": "7", "eighth": "8", "ninth": "9", "tenth": "10"},
+ORDINALS = {
+    **{"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8},
+    **{"ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "thirteenth": 13, "fourteenth": 14, "fifteenth": 15},
+    **{"sixteenth": 16, "seventeenth": 17, "eighteenth": 18, "nineteenth": 19, "twentieth": 20, "thirtieth": 30},
+    **{"fortieth": 40, "fiftieth": 50, "sixtieth": 60, "seventieth": 70, "eightieth": 80, "ninetieth": 90},
+    "hundredth": 100,
 }
 """They license a number, but state none: the `second` may be a part of a minute, and `first` is nearly everywhere."""
 _ENDINGS = frozenset(("", "st", "nd", "rd", "th", "s", "pc", "p", "am", "pm", "c", "cm", "ft", "kg", "km", "mm", "mph"))
@@ -199,26 +202,42 @@ class Licence:
     def __init__(self, source: str):
         words, telling = read_words(source), letter_case(source) == "sentence"
         numbers = dict(read_numbers(words))
-        beside = {place for begin, (end, _) in numbers.items() for place in (begin - 1, end)}
-        # With a capital, where that says anything: `they sat` does not license Saturday, nor does `us` the US.
-        shown = [not telling or word.written != word.lower for word in words]
+        taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
         dates = {
             DATES[word.lower]
             for place, word in enumerate(words)
-            if word.lower in DATES and (word.lower not in _AMBIGUOUS or shown[place] or place in beside)
+            if word.lower in DATES
+            and (word.lower not in _AMBIGUOUS or taken & {place - 1, place + 1} or _is_date(words, place, telling))
         }
         self.facts = {
             as_name(word.lower)
-            for word, seen in zip(words, shown, strict=True)
-            if word.lower not in NAMES_IN_CAPITALS or seen
+            for word in words  # `us` does not license the US
+            if word.lower not in NAMES_IN_CAPITALS or not telling or word.written == word.written.upper()
         }
         self.facts |= {fact for _, fact in numbers.values()} | dates
         self.facts |= {as_name(form) for form, date in DATES.items() if date in dates and form in _SHORT}
-        self.facts |= {Fact("number", _ORDINALS[word.lower]) for word in words if word.lower in _ORDINALS}
+        alone = (word.lower for place, word in enumerate(words) if place not in taken)
+        self.facts |= {Fact("number", str(ORDINALS[word])) for word in alone if word in ORDINALS}
         self.facts |= {as_name(letters) for letters in _initials(words)}
 
     def allows(self, fact: Fact) -> bool:
         return fact in self.facts
+
+
+def _is_date(words: Sequence[Word], place: int, telling: bool) -> bool:
+    """Whether a word that is a date or something else (`Sun`, `May`) is a date in a source.
+
+    Where capitals say something, it has one, and nothing shows that it has it for another reason: the beginning of a
+    sentence, `the`, or a name that goes on (`Jan Berg`, `Theresa May`).
+    """
+    if not telling:
+        return True
+    word, before, after = words[place], words[max(place - 1, 0) : place], words[place + 1 : place + 2]
+    in_a_name = any(
+        one.written != one.lower and one.lower not in DATES and not is_function_word(one.lower)
+        for one in (*before, *after)
+    )
+    return word.written != word.lower and not word.starts and not in_a_name and [one.lower for one in before] != ["the"]
 
 
 @remember(1 << 16)
@@ -267,18 +286,21 @@ def _initials(words: Sequence[Word]) -> Iterator[str]:
 
 
 def read_numbers(words: Sequence[Word]) -> Iterator[tuple[int, tuple[int, Fact]]]:
-    """(begin, (end, number)) of each run of words that is one number: `12`, `twenty one`, `2.5 million`."""
+    """(begin, (end, number)) of each run of words that is one number: `12`, `twenty one`, `2.5 million`.
+
+    `twenty-first` is one, too, and `no one` is none.
+    """
     place = 0
     while place < len(words):
         begin, value = place, _read_digits(words[place].lower)
         place += 1
-        if value is None:
+        if value is None or (words[begin].lower == "one" and begin and words[begin - 1].lower == "no"):
             continue
         if isinstance(value, str):
             yield begin, (place, Fact("number", value))
             continue
         if place < len(words) and 20 <= value < 100 and words[begin].lower in NUMBER_WORDS:
-            unit = NUMBER_WORDS.get(words[place].lower, 0)
+            unit = NUMBER_WORDS.get(words[place].lower) or ORDINALS.get(words[place].lower, 0)
             if 0 < unit < 10:
                 value, place = value + unit, place + 1
         while place < len(words) and words[place].lower in SCALES:

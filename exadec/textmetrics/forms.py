@@ -3,7 +3,7 @@
 In: the words of a source. Out: the numbers that they spell out, and digits together with their unit.
 
 `facts.py` reads a number from one word and those that multiply it. A source says more than that: a million is 1m, a
-dozen 12, one hundred and twenty-five 125, twelfth 12th, and 20 GB 20GB. The score `support` does without these forms.
+dozen 12, one hundred and twenty-five 125, and 20 GB 20GB. The score `support` does without these forms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,6 @@ from itertools import pairwise
 from exadec.textmetrics.facts import SCALES, Fact, Place, Word, number_key
 from exadec.textmetrics.tokens import NUMBER_WORDS
 
-_ORDINALS = {
-    **{"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8},
-    **{"ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "thirteenth": 13, "fourteenth": 14, "fifteenth": 15},
-    **{"sixteenth": 16, "seventeenth": 17, "eighteenth": 18, "nineteenth": 19, "twentieth": 20, "thirtieth": 30},
-    **{"fortieth": 40, "fiftieth": 50, "sixtieth": 60, "seventieth": 70, "eightieth": 80, "ninetieth": 90},
-    "hundredth": 100,
-}
 _SCALE_WORDS = {word: value for word, value in SCALES.items() if len(word) > 4}
 """Without the short forms: nobody says `a bn`."""
 _DOZEN = 12
@@ -28,14 +21,10 @@ _LONGEST_UNIT = 4
 
 
 def spelt_out(words: Sequence[Word]) -> Iterator[Place]:
-    """The numbers that several words make, and those of ordinals."""
+    """The numbers that several words make."""
     for place, word in enumerate(words):
         value = NUMBER_WORDS.get(word.lower)
         after = words[place + 1].lower if place + 1 < len(words) else ""
-        if word.lower in _ORDINALS:
-            yield _number(Decimal(_ORDINALS[word.lower]), place, place + 1)
-        elif value is not None and 20 <= value < 100 and _ORDINALS.get(after, 10) < 10:
-            yield _number(Decimal(value + _ORDINALS[after]), place, place + 2)
         if value is not None or (word.lower in ("a", "an") and after in _SCALE_WORDS):
             yield from _sums(words, place)
         if word.lower == "dozen":

@@ -129,7 +129,9 @@ class Checker:
                 digits = letters.replace(",", "").replace(".", "").rstrip(ascii_lowercase)
                 # Function words are free in a quotation, and 0.5 million is 500000.
                 free = FUNCTION_WORDS if place.fact.kind == "quotation" else frozenset[str]()
-                begins = not sign and any(word.startswith(letters) for word in (*self._words, *free))
+                begins = (not sign or place.end > place.begin + 1) and any(
+                    word.startswith(letters) for word in (*self._words, *free)
+                )
                 counts = digits.isdigit() and (
                     digits[0] == "0" or any(key.startswith(sign + digits) for key in self._numbers)
                 )

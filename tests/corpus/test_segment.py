@@ -51,6 +51,14 @@ def bpe() -> BpeSegmenter:
     return BpeSegmenter.learn(["the lower the newer", "the widest Ünïcode 東京"] * 5, 300, lower_case=False)
 
 
+def test_pieces_that_no_text_has_side_by_side_are_written_apart() -> None:
+    """A model may copy the number of `$25 million` without its sign."""
+    words = WordSegmenter(pretokenized=False, lower_case=False)
+    assert words.segment("$25 million") == ["$", "￭25", "million"]
+    assert words.join(["bought", "for", "￭25", "million"]) == "bought for 25 million"
+    assert words.join(["￭25", "￭-", "￭2", "￭.", "￭5"]) == "25-2.5"
+
+
 def test_a_text_is_one_line_whatever_pieces_it_is_made_of(bpe: BpeSegmenter) -> None:
     text = bpe.join(bpe.pieces())
     assert text.splitlines() == [text]

@@ -331,6 +331,13 @@ def test_what_no_search_finds_is_cut_from_a_free_text_or_from_the_source() -> No
     assert search_batch(model, batch, config, rules=[OneWord()] * 3).hypotheses == [[], [], []]
 
 
+def test_an_empty_text_is_no_way_out() -> None:
+    spelling = Spelling(WordSegmenter(pretokenized=True, lower_case=False), PieceTable(Vocabulary(["storm"])))
+    rule = Licensed(Checker("The storm is over .", Names()), spelling)
+    assert not rule.accepts([])
+    assert rule.accepts(spelling.ids("storm"))
+
+
 def test_a_corpus_without_names_is_no_obstacle(tmp_path: Path) -> None:
     write_splits(tmp_path, [{"source": "all in small letters", "target": "small"}] * 3)
     corpus = prepare(config_for(tmp_path, vocabulary_size=300))

@@ -207,6 +207,15 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Writer:
     return Writer(train(variant_config(folder, "adadec", epochs=4), folder / "run"))
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_short_text_is_not_empty(writer: Writer, most: int) -> None:
+    """Rather than an empty text there is a message."""
+    for answer in writer.answer(
+        [Request(source, max_characters=most) for source in ("n4 k5", "k5 n1 n1", "house3 n2")]
+    ):
+        assert isinstance(answer, RequestError) or 0 < len(answer.text) <= most
+
+
 def test_a_demand_that_is_met_freely_changes_nothing_whoever_else_asks(writer: Writer) -> None:
     for source in ("house3 house3 house3 n4 k5", "n2 k3 house3 n4", "k5 n1 n1 house3 k2 n4"):
         free = writer.write(source).text

@@ -26,5 +26,5 @@ def keeps(request: Request, text: str) -> bool:
         words[: len(beginning)] == beginning
         and all(map(has, request.required))
         and not any(map(has, request.forbidden))
-        and (request.max_characters is None or len(text) <= request.max_characters)
+        and (request.max_characters is None or 0 < len(text) <= request.max_characters)
     )

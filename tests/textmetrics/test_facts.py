@@ -30,6 +30,8 @@ def found(text: str, sources: list[str] | None = None) -> list[tuple[str, str]]:
         ("the 21st and the 1990s", ["21", "1990"]),
         ("a 3-2 win at 10:30", ["3", "2", "10:30"]),
         ("one of them came first", []),
+        ("no one came, and no-one million", []),
+        ("the twenty-first of them", ["21"]),
         ("one million", ["1000000"]),
         ("5.0 and 007", ["5", "7"]),
         ("9" * 60 + " and " + "1" * 5000, ["9" * 60, "1" * 5000]),
@@ -83,6 +85,11 @@ def test_names(text: str, names: list[str]) -> None:
         ("It opens in Sept.", Fact("month", "september")),
         ("Twelve came.", Fact("number", "12")),
         ("They were third.", Fact("number", "3")),
+        ("It was the twelfth.", Fact("number", "12")),
+        ("It was the twenty-first.", Fact("number", "21")),
+        ("It was the fortieth.", Fact("number", "40")),
+        ("They met in May and on Tue or Sat.", Fact("month", "may")),
+        ("They met in May and on Tue or Sat.", Fact("weekday", "saturday")),
         ("It cost 1000 a day.", Fact("number", "1000")),
         ("It cost $5 million.", Fact("number", "5000000")),
         ("The Bracks came.", Fact("name", "brack")),
@@ -103,6 +110,10 @@ def test_a_source_licenses_other_forms(source: str, fact: Fact) -> None:
     ("source", "fact"),
     [
         ("They sat in the sun.", Fact("weekday", "saturday")),
+        ("Sat envoys in the shade, reading?", Fact("weekday", "saturday")),
+        ("People reported what the Sun reported.", Fact("weekday", "sunday")),
+        ("It was Jan Berg who won.", Fact("month", "january")),
+        ("So Theresa May said on June 5.", Fact("month", "may")),
         ("It may march on.", Fact("month", "may")),
         ("They told us so.", Fact("name", "us")),
     ],
@@ -110,6 +121,11 @@ def test_a_source_licenses_other_forms(source: str, fact: Fact) -> None:
 def test_without_a_capital_another_meaning_licenses_nothing(source: str, fact: Fact) -> None:
     assert not Licence(source).allows(fact)
     assert Licence(source.upper()).allows(fact)  # where it says nothing that a capital is there
+
+
+def test_parts_of_a_number_and_no_one_license_nothing() -> None:
+    licence = Licence("No one saw the twenty-first storm, no-one at all.")
+    assert not any(licence.allows(Fact("number", key)) for key in ("1", "20"))
 
 
 def test_a_number_does_not_license_another() -> None:

@@ -88,6 +88,14 @@ def test_a_word_with_another_meaning_does_not_license_a_date_or_a_name(
     assert unlicensed(text, source) == words
 
 
+def test_after_a_sum_of_money_any_word_of_the_source_may_begin() -> None:
+    """`b` after a number could be billion, but also the first letter of another word."""
+    checker = Checker("Rolls cost £3 at bakers.", NAMES)
+    assert checker.accepts("£3 bakers")
+    assert checker.accepts_letters("£3 b")
+    assert not checker.accepts_letters("£3 m")
+
+
 def test_a_word_with_digits_must_be_in_the_source() -> None:
     checker = Checker("The flood reached the G20 site.", NAMES)
     for text in ("flood75 at the G20 site", "a Flood75 Reached It"):
