@@ -234,7 +234,8 @@ def _suggestion(name: str, whole: type) -> str:
         own = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == section]
         close = [*(f"{section}.{key}" for key in difflib.get_close_matches(last, own, n=1, cutoff=0.75)), *close]
     else:  # several sections have such a key, or none has: the whole name decides
-        close = difflib.get_close_matches(name, close or [*keys, *sections], n=1, cutoff=0.75) or close
+        known = keys if section else [*keys, *sections]
+        close = difflib.get_close_matches(name, close or known, n=1, cutoff=0.75) or close
     if not close:
         close = [key for match in difflib.get_close_matches(last, by_last_part, n=1) for key in by_last_part[match]]
     close = close or difflib.get_close_matches(name, keys if "." in name else sections, n=1, cutoff=0.3)

@@ -88,6 +88,7 @@ def test_appendix_in_numbers() -> None:
     ("override", "message"),
     [
         ("model.hiden=3", r"unknown key `model.hiden`; did you mean `model.hidden`\?"),
+        ("search.foo=3", r"unknown key `search.foo`; did you mean `search\.[a-z_]+`\?"),
         ("modle.hidden=3", r"unknown key `modle`; did you mean `model"),
         (
             "exemplars.weights=tfidf",
