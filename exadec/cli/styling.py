@@ -65,7 +65,7 @@ def _list(run: str) -> None:
     for name, mixture in found.items():
         print(f"{name}\t{len(mixture.parts)}")
     if not found:
-        say("There are no styles yet: exadec style RUN NAME --exemplar TEXT saves one, if the model adapts to exemplars.")
+        say("There are no styles yet. If the model adapts, exadec style RUN NAME --exemplar TEXT saves one.")
 
 
 def _styles(run: str) -> Styles:

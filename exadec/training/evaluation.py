@@ -211,11 +211,9 @@ def measure_outputs(
     outputs: Sequence[Output], run: Run, trained_for: Sequence[str], styles: KnownStyles | None
 ) -> dict[str, Measured]:
     """The scores that a report shows, with their intervals. `trained_for`: the `training.metric` of each run in it."""
-    texts = [output.text for output in outputs]
     references = [output.references for output in outputs]
-    tables = [output.table for output in outputs if output.table is not None]
-    names = choose_for_report(trained_for, references, has_tables=len(tables) == len(outputs))
-    scores = score_all(names, texts, references, tables)
+    has_tables = all(output.table is not None for output in outputs)
+    scores = score_outputs(choose_for_report(trained_for, references, has_tables), outputs)
     scores += [score_style(outputs, styles)] if styles is not None else []
     scores.append(score_facts(outputs, run))
     return {measured.score.name: measured for measured in measure_all(scores)}

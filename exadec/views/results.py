@@ -78,8 +78,6 @@ class MajorityStyle:
 
     style: str
     """The most frequent house style among the references."""
-    among_references: float
-    """Percentage of references in this style."""
     among_exemplars: float
     """Percentage of exemplars in this style: the style-following rate of a system that always writes in it."""
 
@@ -229,9 +227,9 @@ def find_majority_style(outputs: Sequence[Output], styles: KnownStyles) -> Major
     counts = Counter(filter(None, (styles.style_of(output.references[0]) for output in outputs)))
     if not counts:
         return None
-    style, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    style = min(counts, key=lambda one: (-counts[one], one))
     same = sum(output.exemplar is not None and styles.style_of(output.exemplar) == style for output in outputs)
-    return MajorityStyle(style, 100 * count / len(outputs), 100 * same / len(outputs))
+    return MajorityStyle(style, 100 * same / len(outputs))
 
 
 def _read_split(run: Run, split: str) -> list[Output]:
