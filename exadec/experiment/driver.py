@@ -157,10 +157,8 @@ def run_plan(
     def expect(job: Job) -> float:
         return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
 
-    def is_known(job: Job) -> bool:
-        results = read_results(Path(plan.results))
-        task = tasks[job.folder]
-        return all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
+    def is_done(job: Job) -> bool:
+        return _is_done(tasks[job.folder], read_results(Path(plan.results)), plan)
 
     # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
     runs = {hash_value(trial.settings) for trial in list_trials(plan)}
@@ -169,16 +167,19 @@ def run_plan(
         if jobs:
             time_limit = TimeLimit(limit, expect)
             train_side_by_side(
-                jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit, is_done=is_known
+                jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit, is_done=is_done
             )
     except Interrupted:
         outcome.interrupted = limit is None or time.monotonic() < limit
     results = read_results(Path(plan.results))
     for task in tasks.values():
-        known = all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
-        if not known and task.name not in outcome.failed:
+        if not _is_done(task, results, plan) and task.name not in outcome.failed:
             outcome.left.append(task.name)
     return outcome
+
+
+def _is_done(task: Task, results: dict[str, Result], plan: Plan) -> bool:
+    return all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
 
 
 def _is_known(result: Result | None, inputs: dict[str, str], plan: Plan) -> bool:

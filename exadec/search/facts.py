@@ -29,7 +29,7 @@ class Licensed(Rule):
     def allows(self, ids: Sequence[int], word: int) -> bool:
         complete = self.spelling.complete(ids, word)
         if word == EOS:
-            return bool(complete and complete.strip()) and self.checker.accepts(complete or "")
+            return bool(complete and complete.strip() and self.checker.accepts(complete))
         if complete is not None and not self.checker.accepts_beginning(complete):
             return False
         return self.spelling.segmenter.whole_words or self.checker.accepts_letters(self.spelling.text([*ids, word]))

@@ -237,10 +237,9 @@ class Checker:
             words = read_words(stretch)
             places = self._places(stretch, words, telling=False)
             # Whether capitals mean anything here shows elsewhere in the text.
-            licensed = (self._licenses(one, words, telling=True) for one in places)
             known = all(
-                one or (at_the_end and self._may_grow(place, words))
-                for one, place in zip(licensed, places, strict=True)
+                self._licenses(place, words, telling=True) or (at_the_end and self._may_grow(place, words))
+                for place in places
             )
             self._stretches[key] = known
         return known
