@@ -29,9 +29,9 @@ campaign: .venv/developing
 	$(BIN)/python tests/campaign/fuzz.py --seconds 45 --out docs/results/reliability/fuzz.json
 	$(BIN)/python tests/campaign/page.py
 
-# The tests that need a GPU, against the CPU reference.
+# The tests that need a GPU, against the CPU reference. Only their files are read: others may need packages that are not there.
 cuda:
-	python3 -m pytest -q -m cuda
+	python3 -m pytest -q -m cuda $$(grep -rl 'mark\.cuda' tests)
 
 clean:
 	rm -rf .venv demo docs/_build docs/api

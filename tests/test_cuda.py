@@ -140,14 +140,15 @@ def test_only_texts_that_break_a_rule_are_searched_again_and_equal_the_cpu(tmp_p
         texts[device, facts] = [one.text for one in found]
 
     def unlicensed(name: tuple[str, str]) -> list[bool]:
+        """Whether a text has a number, or a word with one in it, that its source has not."""
         read = zip(texts[name], sources, strict=True)
-        return [any(word.isdigit() and word not in source for word in text.split()) for text, source in read]
+        return [any(word[-1].isdigit() and word not in source for word in text.split()) for text, source in read]
 
     wrong = unlicensed(("cuda", "off"))
     assert any(wrong)
     assert not any(unlicensed(("cuda", "strict")))
     pairs = zip(texts["cuda", "off"], texts["cuda", "strict"], wrong, strict=True)
-    assert all(free == strict for free, strict, again in pairs if not again)
+    assert all(free == strict for free, strict, again in pairs if free and not again)  # an empty text is searched again
     same = map(operator.eq, texts["cuda", "strict"], texts["cpu", "strict"])
     assert sum(same) >= 0.98 * len(records)
 
