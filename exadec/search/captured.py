@@ -179,11 +179,7 @@ def graphs() -> Record:
     recorder = Recorder()
 
     def record(work: Callable[[], None]) -> Callable[[], None]:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            work()  # once before it is recorded, because libraries start up at their first call
-        torch.cuda.current_stream().wait_stream(stream)
+        work()  # once before it is recorded, because libraries start up at their first call
         return recorder(work).replay
 
     return record
