@@ -206,25 +206,30 @@ def describe(difference: Difference) -> str:
     return f"{difference.value:+.2f} ({difference.low:.2f} to {difference.high:.2f}){one_seed}"
 
 
-def read_studies() -> Iterable[tuple[str, dict[str, Any]]]:
-    for path in sorted(STUDIES.glob("*.json")):
-        yield path.stem, json.loads(path.read_text("utf-8"))
+def read_studies() -> dict[str, list[dict[str, Any]]]:
+    """Studies by what they study, a study for each seed: `NAME-seedN.json`."""
+    studies: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(STUDIES.glob("*-seed?.json")):
+        studies.setdefault(path.stem.rpartition("-")[0], []).append(json.loads(path.read_text("utf-8")))
+    return studies
 
 
-def swap(study: dict[str, Any]) -> Iterable[list[str]]:
+def swap(studies: list[dict[str, Any]]) -> Iterable[list[str]]:
     """A row for each strength of guidance."""
-    for one in study["strengths"]:
-        traits, measures = one["swapped"]["traits"], one["swapped"]["measures"]
-        rates = (traits[name]["if_exemplar_has"] for name in SWAPPED)
-        followed = (NOT_YET if rate is None else show(rate, 0) for rate in rates)
-        content = 100 * one["content"]["value"] / one["own_content"]["value"]
-        numbers = (measures["Leak"], measures["Support"], one["kept"])
-        yield [f"{one['guidance']:g}", *followed, *(show(number, 1) for number in numbers), f"{content:.1f}%"]
+    for seeds in zip(*(study["strengths"] for study in studies), strict=True):
+        traits = ([one["swapped"]["traits"][name]["if_exemplar_has"] for one in seeds] for name in SWAPPED)
+        followed = (NOT_YET if None in rates else show(rates, 0) for rates in traits)
+        leak, support = ([one["swapped"]["measures"][name] for one in seeds] for name in ("Leak", "Support"))
+        content = fmean(100 * one["content"]["value"] / one["own_content"]["value"] for one in seeds)
+        numbers = leak, support, [one["kept"] for one in seeds]
+        yield [f"{seeds[0]['guidance']:g}", *followed, *(show(number, 1) for number in numbers), f"{content:.1f}%"]
 
 
-def show(measure: dict[str, float], digits: int) -> str:
-    """In per cent, with its interval."""
-    return "{value:.{digits}f}% ({low:.{digits}f}–{high:.{digits}f})".format(digits=digits, **measure)  # noqa: RUF001
+def show(seeds: list[dict[str, float]], digits: int) -> str:
+    """In per cent: the mean, and the lowest and highest seed; of one seed, its interval over instances."""
+    values = [one["value"] for one in seeds]
+    low, high = (min(values), max(values)) if len(seeds) > 1 else (seeds[0]["low"], seeds[0]["high"])
+    return f"{fmean(values):.{digits}f}% ({low:.{digits}f}–{high:.{digits}f})"  # noqa: RUF001
 
 
 def render(columns: list[str], rows: Iterable[list[str]]) -> str:
@@ -279,7 +284,7 @@ def write_page(tables: Tables) -> str:
         "the source has. Made by `exadec swap RUN --study 1000 --guidance 0,0.5,1,1.5 --out FOLDER`, or with the settings that "
         "a table names.",
     ]
-    for name, study in read_studies():
+    for name, studies in read_studies().items():
         columns = [
             "guidance",
             *(f"{trait} followed" for trait in SWAPPED),
@@ -288,18 +293,23 @@ def write_page(tables: Tables) -> str:
             "recall kept",
             "content kept",
         ]
-        how = study["settings"]
+        how = studies[0]["settings"]
+        covered = (
+            "One run; in brackets: the 95% interval over instances."
+            if len(studies) == 1
+            else f"Means of {len(studies)} seeds; in brackets: the lowest and the highest."
+        )
         copies = "copies from exemplars" if "attexp" in how["model"] else "does not copy from exemplars"
         usual = {"facts": "off", "manner": "free"}
         changed = {name: how["search"].get(name, value) for name, value in usual.items()}
         shown = "".join(f", `search.{name}={value}`" for name, value in changed.items() if value != usual[name])
         parts += [
             f"### {name.replace('_', ' ').capitalize()}",
-            f"{study['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}. One run; intervals cover instances.",
-            render(columns, swap(study)),
+            f"{studies[0]['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}. {covered}",
+            render(columns, swap(studies)),
         ]
     parts += [
-        "" if list(read_studies()) else NOT_YET.capitalize() + ".",
+        "" if read_studies() else NOT_YET.capitalize() + ".",
         "## Time",
         f"A training step of the preset takes {' (batch 64) and '.join(ratios)} (batch 512) of Seq2seq's on one H200, and "
         f"{' and '.join(copying)} if it copies from exemplars (`python benchmarks/preset.py`); asked for: 1.15.",

@@ -79,12 +79,17 @@ def test_development_set_chooses_among_rows_with_all_seeds(committed: tables_pag
 
 def test_swaps_come_from_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables_page, "STUDIES", tmp_path)
-    (tmp_path / "other_outlets.json").write_text(json.dumps(study_to_json(make_study())), "utf-8")
-    ((name, study),) = tables_page.read_studies()
+    study = study_to_json(make_study())
+    for seed in (1, 2):
+        for one in study["strengths"]:
+            one["kept"] = {"value": 95.0 + seed, "low": 90.0, "high": 99.0}
+        (tmp_path / f"other_outlets-seed{seed}.json").write_text(json.dumps(study), "utf-8")
+    ((name, studies),) = tables_page.read_studies().items()
     assert name == "other_outlets"
-    rows = list(tables_page.swap(study))
+    rows = list(tables_page.swap(studies))
     assert [row[0] for row in rows] == [f"{one['guidance']:g}" for one in study["strengths"]]
-    assert all(len(row) == 9 and row[-1].endswith("%") for row in rows)
+    assert all(len(row) == 9 and row[-1].endswith("%") and row[-2] == "96.5% (96.0\u201397.0)" for row in rows)
+    assert all(row[-2] == "96.0% (90.0\u201399.0)" for row in tables_page.swap(studies[:1]))
 
 
 def test_page_is_made_of_the_results_that_are_committed(committed: tables_page.Tables) -> None:
