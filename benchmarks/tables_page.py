@@ -238,14 +238,12 @@ def render(columns: list[str], rows: Iterable[list[str]]) -> str:
 
 
 def write_page(tables: Tables) -> str:
-    steps = json.loads((RESULTS / "preset" / "steps.json").read_text("utf-8"))["rows"]
-    ratios = [f"{row['ratio']:.2f}" for row in steps if row["model"] == "exadec"]
-    copying = [f"{row['ratio']:.2f}" for row in steps if row["model"] == "exadec, copying from exemplars"]
-    costs = [
-        [f"`configs/plans/{name}.yaml`", str(len(tables.results[name])), f"{tables.minutes(name):.0f}"]
-        for name in tables.plans
-    ]
-    parts = [
+    parts = [*write_comparison(tables), *write_searches(tables), *write_swaps(), *write_time(tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_comparison(tables: Tables) -> list[str]:
+    return [
         "# Does the exemplar pay on real text?",
         "Made by `python benchmarks/tables_page.py` from result files; do not edit. Every result comes from a plan: "
         "`exadec experiment PLAN` makes what is missing and the plan's own tables, which also have the paper's four "
@@ -259,6 +257,11 @@ def write_page(tables: Tables) -> str:
         render(COMPARED, compare(tables)),
         f"![The preset against Seq2seq on each data set: differences with 95% intervals](tables/{FIGURE})",
         "The same as a picture (BLEU of films, restaurants and biographies, ROUGE-L of all others; the baseline is Seq2seq), with [texts that exemplars agree on](#the-text-that-exemplars-agree-on) where they were searched for.",
+    ]
+
+
+def write_searches(tables: Tables) -> list[str]:
+    return [
         "## News, same outlet: manner",
         "How often the output has a trait where its exemplar has it. *guided*: `search.guidance=0.5`. *followed*: "
         "`search.guidance=1` and `search.length_penalty=1.6`. *until*: `search.manner=followed`. *agreed*: the same with "
@@ -277,6 +280,11 @@ def write_page(tables: Tables) -> str:
             ],
             agree(tables),
         ),
+    ]
+
+
+def write_swaps() -> list[str]:
+    parts = [
         "## Swapped exemplars",
         "Asked for: each trait followed in 80% of cases at some strength of guidance, leak of at most 5%, support of at "
         "least 97%, and 95% of the recall kept ([how to read this](../scores.md#many-swaps)). *Recall kept* is ROUGE-1 recall "
@@ -308,8 +316,18 @@ def write_page(tables: Tables) -> str:
             f"{studies[0]['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}. {covered}",
             render(columns, swap(studies)),
         ]
-    parts += [
-        "" if read_studies() else NOT_YET.capitalize() + ".",
+    return parts if read_studies() else [*parts, NOT_YET.capitalize() + "."]
+
+
+def write_time(tables: Tables) -> list[str]:
+    steps = json.loads((RESULTS / "preset" / "steps.json").read_text("utf-8"))["rows"]
+    ratios = [f"{row['ratio']:.2f}" for row in steps if row["model"] == "exadec"]
+    copying = [f"{row['ratio']:.2f}" for row in steps if row["model"] == "exadec, copying from exemplars"]
+    costs = [
+        [f"`configs/plans/{name}.yaml`", str(len(tables.results[name])), f"{tables.minutes(name):.0f}"]
+        for name in tables.plans
+    ]
+    return [
         "## Time",
         f"A training step of the preset takes {' (batch 64) and '.join(ratios)} (batch 512) of Seq2seq's on one H200, and "
         f"{' and '.join(copying)} if it copies from exemplars (`python benchmarks/preset.py`); asked for: 1.15.",
@@ -317,7 +335,6 @@ def write_page(tables: Tables) -> str:
         "fraction of them.",
         render(["plan", "results", "minutes of all runs"], costs),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def main() -> None:
