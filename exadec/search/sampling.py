@@ -20,7 +20,7 @@ Draw = Callable[[State, torch.Tensor], tuple[Known, State]]
 _LOWEST_TEMPERATURE = 1e-6
 """Below it, the likeliest word is drawn anyway, and quotients would leave the range of numbers."""
 CANDIDATES = 64
-"""How many words are drawn, one after the other, until a rule allows one."""
+"""How many words are drawn, one after the other, until a rule allows one: of the likeliest, and then of all."""
 
 
 @torch.no_grad()
@@ -55,9 +55,13 @@ def sample(
         else:
             log_probs = next_words.log_probs.scatter(1, find_banned(words, written, config, never), -torch.inf)
             flatter = (log_probs - log_probs.amax(1, keepdim=True)) / max(config.temperature, _LOWEST_TEMPERATURE)
-            drawn = _keep_nucleus(flatter, config.top_p) + _noise(seeds, length, log_probs, count)
-            order = drawn.topk(min(1 if rules is None else CANDIDATES, drawn.shape[1]), dim=1).indices  # (N, C)
-            chosen = order[:, 0] if rules is None else _first_allowed(rules, words, order, log_probs, count)
+            noise = _noise(seeds, length, log_probs, count)
+            likeliest = _keep_nucleus(flatter, config.top_p) + noise
+            if rules is None:
+                chosen = likeliest.argmax(1)
+            else:
+                order = torch.cat([_draw_in_turn(likeliest), _draw_in_turn(flatter + noise)], dim=1)
+                chosen = _first_allowed(rules, words, order, log_probs, count)
             found = log_probs.gather(1, chosen[:, None])[:, 0]
         if length == config.max_length and rules is not None:
             chosen = _first_allowed(rules, words, chosen[:, None], None, count)
@@ -87,6 +91,12 @@ def _keep_nucleus(log_weights: torch.Tensor, share: float) -> torch.Tensor:
     p = ordered.softmax(dim=1)
     beyond = p.cumsum(dim=1) - p >= share  # the share is reached before this word
     return log_weights.masked_fill(beyond.scatter(1, order, beyond), -torch.inf)
+
+
+def _draw_in_turn(noisy: torch.Tensor) -> torch.Tensor:
+    """The words in the order in which they are drawn, padded: (N, X) -> (N, C)."""
+    best = noisy.topk(min(CANDIDATES, noisy.shape[1]), dim=1)
+    return best.indices.masked_fill(best.values == -torch.inf, PAD)
 
 
 def _noise(seeds: Sequence[int], length: int, like: torch.Tensor, count: int) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Texts drawn at random: in the right proportions, reproducible, within the rules."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +14,12 @@ from exadec.corpus.segment import WordSegmenter
 from exadec.corpus.vocabulary import BOS, EOS, PieceTable, Vocabulary
 from exadec.errors import RequestError
 from exadec.request import Request
-from exadec.search.beam import beam_search
-from exadec.search.rules import Spelling, rule_for
+from exadec.search.beam import Known, beam_search
+from exadec.search.rules import Rule, Spelling, rule_for
 from exadec.search.sampling import _keep_nucleus, sample
 from exadec.training.trainer import train
 from support.letters import FORBIDDEN, LETTERS, PIECES, keeps, random_model
-from support.random_models import start
+from support.random_models import Prefix, start
 from support.toys import toy_records, variant_config, write_splits
 
 CPU = torch.device("cpu")
@@ -85,6 +86,24 @@ def test_rules_hold_for_drawn_texts() -> None:
         assert len(texts) > 100
         assert all(keeps(request, spelling.text(one.ids)) for one in texts)
         assert all(word in LETTERS for one in texts for word in one.ids)
+
+
+def test_a_word_of_the_nucleus_that_a_rule_refuses_is_replaced_by_a_likely_one() -> None:
+    """There are more words than are drawn in turn, nearly all of them hopeless."""
+    scores = torch.full((200,), -30.0)
+    scores[50], scores[120] = 0.0, -10.0
+    log_probs = scores.log_softmax(0)
+
+    class NotTheLikeliest(Rule):
+        def allows(self, ids: Sequence[int], word: int) -> bool:
+            return word != 50
+
+    def step(state: Prefix, words: torch.Tensor) -> tuple[Known, Prefix]:
+        return Known(log_probs.expand(len(words), -1)), state
+
+    config = SearchConfig(max_length=2, temperature=1.0, top_p=0.5)
+    [texts] = sample(step, start(1), [3], config, FORBIDDEN, CPU, 20, [NotTheLikeliest()])
+    assert [one.ids for one in texts] == [[120]] * 20
 
 
 @pytest.fixture(scope="module")
