@@ -224,7 +224,8 @@ _ROUNDED: "WeakKeyDictionary[nn.Module, tuple[object, tuple[torch.Tensor, torch.
 
 def _round_once(model: Seq2seq, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes (E, V) and scales (V,) of the softmax's weights. They are kept until the weights change."""
-    key = weight.data_ptr(), weight._version
+    # The sum is part of the key because a fused optimizer changes weights without a new version.
+    key = weight.data_ptr(), weight._version, weight.sum().item()
     if model not in _ROUNDED or _ROUNDED[model][0] != key:
         codes, scales = _round(weight.detach())
         _ROUNDED[model] = key, (codes.t().contiguous(), scales)

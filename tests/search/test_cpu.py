@@ -9,13 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exadec.config import VARIANTS, SearchConfig
+from exadec.config import VARIANTS, SearchConfig, TrainingConfig
 from exadec.corpus.vocabulary import PAD
 from exadec.search import cpu
 from exadec.search.beam import beam_search
 from exadec.search.cpu import QuickChoices, quick_step, read_rounded
 from exadec.search.cpu_kernels import GROUP, pick, summarize
 from exadec.search.generate import NEVER_WRITTEN
+from exadec.training.optimizer import build_optimizer
 from support.choices import check_choices, spread_out
 from support.small_models import ALL_OPTIONS, batch_for, build_small_model
 
@@ -67,7 +68,7 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, mo
         banned[:, 0] = PAD
         choices = quick_step(model, rounded=True)(state, words)[0]
         assert isinstance(choices, QuickChoices)
-        codes, scales = choices.softmax.codes, choices.softmax.scales
+        scales = choices.softmax.scales
         rough = choices.products * (choices.scales[:, None] * scales) + choices.softmax.bias
         exact = model.decoder.step(state, words)[0].vocabulary.flatten(0, 1)
         assert 1e-3 < ((rough - rough.logsumexp(1, keepdim=True)) - exact).abs().max() < 0.2
@@ -77,9 +78,18 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, mo
         assert (found - whole.gather(1, chosen))[known].abs().max() < 2e-3
         for mine, ids, log_probs in zip(found, chosen, whole, strict=True):
             assert set(log_probs.topk(4).indices.tolist()) <= set(ids[mine > -torch.inf].tolist())
-        model.embedding.weight.add_(1.0)
-        later = quick_step(model, rounded=True)(state, words)[0]
-        assert not torch.equal(later.softmax.codes, codes)  # not those of old weights
+
+
+def test_weights_are_rounded_again_once_the_optimizer_has_changed_them() -> None:
+    model = build_small_model(**VARIANTS["seq2seq"]).float()
+    before = cpu._round_once(model, model.decoder.softmax()[0])[0]
+    assert cpu._round_once(model, model.decoder.softmax()[0])[0] is before
+    optimizer = build_optimizer(model, TrainingConfig())
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    weight = model.decoder.softmax()[0]
+    assert torch.equal(cpu._round_once(model, weight)[0], cpu._round(weight.detach())[0].t())
 
 
 @pytest.mark.parametrize(("bits", "count"), [(32, 1), (32, 40), (16, 40), (8, 40)])
