@@ -18,7 +18,7 @@ from exadec.bank import ROWS, bank_folder, mix_coefficients, open_bank
 from exadec.bundle.packed import PackedRun, open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_search
 from exadec.corpus.prepare import Report, silent
-from exadec.corpus.vocabulary import EOS, NONE, SPECIALS, PieceTable
+from exadec.corpus.vocabulary import BOS, EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Retriever
 from exadec.generation import Explanation, Generation, TellText, cut_into_parts, require_n_best
@@ -378,9 +378,9 @@ class Writer:
             mixture = self.model.explain(state, batch.target_input)
         if mixture.weights is None or mixture.log_copy is None:
             return Explanation(None, None)
-        # Several exemplars of different lengths are padded.
-        attention = mixture.weights[0][:, state.memory.mask[0]]
-        return Explanation(attention.cpu().numpy(), mixture.log_copy[0].exp().cpu().numpy())
+        # Several exemplars of different lengths are padded, and those that are given have a begin symbol: no piece.
+        shown = state.memory.mask[0] & (state.memory.ids[0] != BOS)
+        return Explanation(mixture.weights[0][:, shown].cpu().numpy(), mixture.log_copy[0].exp().cpu().numpy())
 
     @property
     def _copies_exemplar(self) -> bool:

@@ -21,7 +21,7 @@ class Explanation:
     """Where the words of one generation come from; both are None for a model without copying."""
 
     attention: np.ndarray | None
-    """(pieces, memory): what the model attended to for each piece."""
+    """(pieces, memory): what the model attended to for each piece. The begin symbol of a given exemplar is left out."""
     copy_gate: np.ndarray | None
     """(pieces,): probability that a piece was copied rather than generated."""
 

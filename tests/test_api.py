@@ -459,6 +459,7 @@ def test_writer_beyond_the_paper_takes_what_is_given(beyond: Writer) -> None:
         pytest.skip("it reads no exemplars")
     first, other = beyond.write_all(["House1 N3 K5"] * 2, ["Up n9 k2", "up N9 K2 down down"], n_best=2)
     assert first.score != other.score
+    assert first.attention.shape == (len(first.pieces), len(first.memory))  # without the begin symbol of the exemplar
     guided = beyond.write("House1 N3 K5", "Up n9 k2", guidance=1.5)
     assert guided.score != first.score
     alone = beyond.write("House1 N3 K5", "Up n9 k2")

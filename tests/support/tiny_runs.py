@@ -21,5 +21,5 @@ def tiny_config(folder: Path, variant: str, corpus: CorpusConfig) -> Config:
 def config_beyond_the_paper(folder: Path, variant: str, corpus: CorpusConfig) -> Config:
     """A tiny run with every option that the paper does not have."""
     config = tiny_config(folder, variant, replace(corpus, segmentation="bpe_either_case"))
-    config = config.replace("exemplars", neighbours=3)
+    config = config.replace("exemplars", neighbours=3, form_share=0.3)
     return config.replace("model", **ALL_OPTIONS, exemplar_skipping=0.3)
