@@ -28,7 +28,7 @@ from toolkits import SIZE, SYMBOLS, OpenNmt, Words, count
 from exadec.config import PRESETS, VARIANTS, ModelConfig, SearchConfig
 from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
-from exadec.search.generate import search_batch
+from exadec.search.generate import Task, search_batch
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "search"
 SOURCE, EXEMPLAR, TEXT = 32, 14, 13
@@ -56,7 +56,9 @@ def start_exadec(
     instances = [Instance(*parts, np.array([], np.int64)) for parts in zip(sources, map(tuple, exemplars), strict=True)]
     batch = collate(instances, VOCABULARY, config.attend_exemplar)
     search = SearchConfig(beam_size=BEAM, max_length=TEXT, min_length=TEXT - 1, precision=precision)
-    return count(model), lambda: sum(len(best.ids) + 1 for best, *_ in search_batch(model, batch, search).hypotheses)
+    return count(model), lambda: sum(
+        len(best.ids) + 1 for best, *_ in search_batch(model, Task(batch), search).hypotheses
+    )
 
 
 def start_opennmt(toolkit: OpenNmt, sources: np.ndarray, device: torch.device) -> tuple[int, Callable[[], int]]:

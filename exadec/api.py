@@ -330,7 +330,7 @@ class Writer:
         form = find_form(self.run.vocabulary, self.run.segmenter, next(self.model.parameters()).device)
         obeyed = None if free else rules
         judges = [Judge.of(one.shown.texts, to_text) for one in inputs] if search.manner == "followed" else None
-        task = Task(batch, obeyed, seeds, mixed, judges)
+        task = Task(batch, obeyed, seeds, mixed, judges, [one.opening for one in inputs])
         found, coefficients = search_texts(self.model, task, search, n_best, told, form)
         lam = None if coefficients is None else coefficients.cpu().numpy()  # (B, 1 or G, R)
         return [

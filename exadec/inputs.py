@@ -52,6 +52,8 @@ class Input:
 
     instance: Instance
     """Has no target. The batch's `PieceTable` numbers its unknown words."""
+    opening: int
+    """Pieces of the source that say for which group it is."""
     shown: Shown
     truncated: int
     """Pieces of the source that were cut."""
@@ -144,7 +146,8 @@ class Inputs:
     ) -> Input:
         if isinstance(found, RequestError):
             raise found
-        ids, truncated = self._read_source(request.source, self._announce(request.group), table)
+        opening = self._announce(request.group)
+        ids, truncated = self._read_source(request.source, opening, table)
         shown = self._show(request, found, table)
         instance = Instance(ids, shown.ids, _NO_TARGET)
         licensing = licensing_text(request.source, request.group, self.run.config.corpus.group_in_source)
@@ -157,7 +160,7 @@ class Inputs:
         if not request.is_free:
             rules.insert(0, self._demands(request, instance, truncated, spelling))  # it is the quicker one
         rule = Together(rules) if rules else Rule()
-        return Input(instance, shown, truncated, rule, licensing, fingerprint(request.source) >> 1)
+        return Input(instance, len(opening), shown, truncated, rule, licensing, fingerprint(request.source) >> 1)
 
     def check_facts(self, one: Input, text: str) -> list[Stated]:
         """What a text states, and whether the source of its request licenses it."""

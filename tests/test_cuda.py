@@ -19,7 +19,7 @@ from exadec.config import VARIANTS, ModelConfig, SearchConfig
 from exadec.corpus.vocabulary import PAD
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
-from exadec.search.generate import search_batch
+from exadec.search.generate import Task, search_batch
 from exadec.textmetrics.metrics import score_all
 from exadec.training import step
 from exadec.training.checkpoint import LAST, open_corpus
@@ -66,15 +66,15 @@ def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, obj
     guidance = 1.0 if guided and model.config.reads_exemplars else 0.0
     config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance)
     form = torch.arange(VOCABULARY) % 3 != 0
-    expected = search_batch(model, batch, config, n_best=3, form=form).hypotheses
+    expected = search_batch(model, Task(batch), config, n_best=3, form=form).hypotheses
     model, form = model.cuda(), form.cuda()
     for _ in range(2):  # recorded, then replayed
-        found = search_batch(model, batch, config, n_best=3, form=form).hypotheses
+        found = search_batch(model, Task(batch), config, n_best=3, form=form).hypotheses
         assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
     # Other instances on the same recording
     others = batch_for(model.config, 8)
-    found = search_batch(model, others, config, n_best=3, form=form).hypotheses
-    expected = search_batch(model.cpu(), others, config, n_best=3, form=form.cpu()).hypotheses
+    found = search_batch(model, Task(others), config, n_best=3, form=form).hypotheses
+    expected = search_batch(model.cpu(), Task(others), config, n_best=3, form=form.cpu()).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 
@@ -83,8 +83,8 @@ def test_beam_wider_than_the_kernels_take_equals_the_cpu(beam: int) -> None:
     model = build_small_model(**VARIANTS["adadec+attexp"], **ALL_OPTIONS)
     batch = batch_for(model.config, 7)
     config = SearchConfig(beam_size=beam, max_length=8)
-    expected = search_batch(model, batch, config, n_best=beam).hypotheses
-    found = search_batch(model.cuda(), batch, config, n_best=beam).hypotheses
+    expected = search_batch(model, Task(batch), config, n_best=beam).hypotheses
+    found = search_batch(model.cuda(), Task(batch), config, n_best=beam).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
 
 
@@ -158,7 +158,7 @@ def test_recordings_go_with_their_model() -> None:
     taken = []
     for _ in range(3):
         model = build_small_model(**VARIANTS["adadec"]).cuda()
-        search_batch(model, batch_for(model.config, 7), config)
+        search_batch(model, Task(batch_for(model.config, 7)), config)
         del model
         gc.collect()
         torch.cuda.empty_cache()

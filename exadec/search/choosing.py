@@ -132,7 +132,7 @@ def _search(
     """
 
     def search(part: Task, tell: Tell | None = None) -> Searched:
-        return search_batch(model, part.batch, config, n_best, part.rules, tell, part.seeds, part.coefficients, form)
+        return search_batch(model, part, config, n_best, tell, form)
 
     rules = task.rules
     if rules is None or config.temperature > 0:

@@ -50,6 +50,14 @@ def names_of(corpus: Corpus) -> Names:
     return count_names(corpus.word_list(), texts.ids, texts.offsets)
 
 
+def openings_of(corpus: Corpus, records: Sequence[Record]) -> list[int]:
+    """How many words of each record's source say for which group it is."""
+    if not corpus.config.group_in_source:
+        return [0] * len(records)
+    segment = corpus.segmenter.segment
+    return [0 if record.group is None else len(segment(announce(record.group))) for record in records]
+
+
 def rules_for(corpus: Corpus, records: Sequence[Record]) -> list[Licensed]:
     """The rules of `strict` for records of a corpus."""
     names, spelling, told = names_of(corpus), Spelling(corpus.segmenter, corpus.table), corpus.config.group_in_source

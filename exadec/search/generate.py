@@ -44,14 +44,19 @@ LARGE = 8192
 
 
 class Task(NamedTuple):
-    """Instances, and what holds for each of them; see `search_batch`."""
+    """Instances, and what holds for each of them."""
 
     batch: Batch
     rules: Sequence[Rule] | None = None
+    """What the texts must obey."""
     seeds: Sequence[int] | None = None
+    """For drawing texts."""
     coefficients: torch.Tensor | None = None
+    """(B, 1 or G, R): they take the place of λ, except where they are NaN."""
     judges: Sequence[Judge | None] | None = None
     """Compare texts with their exemplars, if a choice of texts asks for that; None for an instance without any."""
+    openings: Sequence[int] | None = None
+    """How many words of each source say for which group it is; None if no source does."""
 
     def take(self, instances: Sequence[int]) -> "Task":
         def each(part: Sequence[Any] | None) -> Any:
@@ -59,7 +64,8 @@ class Task(NamedTuple):
 
         lam = self.coefficients
         some = None if lam is None else lam[list(instances)]
-        return Task(self.batch.take(instances), each(self.rules), each(self.seeds), some, each(self.judges))
+        judges, openings = each(self.judges), each(self.openings)
+        return Task(self.batch.take(instances), each(self.rules), each(self.seeds), some, judges, openings)
 
 
 class Searched(NamedTuple):
@@ -73,21 +79,17 @@ class Searched(NamedTuple):
 
 def search_batch(
     model: Seq2seq,
-    batch: Batch,
+    task: Task,
     config: SearchConfig,
     n_best: int = 1,
-    rules: Sequence[Rule] | None = None,
     tell: Tell | None = None,
-    seeds: Sequence[int] | None = None,
-    coefficients: torch.Tensor | None = None,
     form: torch.Tensor | None = None,
 ) -> Searched:
     """Encode a batch once and search it, or draw texts. Copied unknown words get their corpus ids back.
 
-    Rules, one for each instance, and `tell` see corpus ids, too. If texts are drawn, each instance needs a seed.
-    `coefficients` (B, 1 or G, R) take the place of λ, except where they are no numbers. `form` (V,) bool are the words
-    that guidance is for.
+    Rules and `tell` see corpus ids, too. `form` (V,) bool are the words that guidance is for.
     """
+    batch, rules = task.batch, task.rules
     device = next(model.parameters()).device
     if config.guidance > 0:
         assert model.config.reads_exemplars, "there is nothing to be guided by"
@@ -96,13 +98,12 @@ def search_batch(
     numbering = [_Numbering(size, unknown) for unknown in batch.unknown.tolist()]
     with torch.no_grad():
         if device.type == "cuda" and config.temperature == 0 and rules is None and tell is None:
-            found, lam = _replay(model, batch, config, n_best, coefficients, form)
+            found, lam = _replay(model, batch, config, n_best, task.coefficients, form)
         else:
             if rules is not None:
                 rules = [Renumbered(rule, one.restore, one.find) for rule, one in zip(rules, numbering, strict=True)]
             told = None if tell is None else _tell_restored(tell, numbering)
-            task = Task(batch, rules, seeds, coefficients)
-            found, lam = _search_in_parts(model, task, config, n_best, told, form)
+            found, lam = _search_in_parts(model, task._replace(rules=rules), config, n_best, told, form)
     if not batch.unknown.shape[1]:
         return Searched(found, lam)
     restored = [
@@ -163,7 +164,7 @@ def _search(
     model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """On any device, step by step."""
-    batch, rules, seeds, coefficients, _ = task
+    batch, rules, seeds, coefficients, *_ = task
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
     quick = _can_be_quick(model) and not drawing
@@ -198,7 +199,8 @@ def _search(
         assert rules is not None
         lost = [number for number, hypotheses in enumerate(found) if not hypotheses]
         for number in lost:
-            source = batch.source[number][: batch.source_lengths[number]].tolist()
+            opening = 0 if task.openings is None else task.openings[number]
+            source = batch.source[number][opening : batch.source_lengths[number]].tolist()
             alone = state.keep(torch.tensor([number], device=device))
             found[number] = _search_on(step, alone, config, device, rules[number], source)[:n_best]
         if tell is not None:

@@ -10,7 +10,7 @@ from exadec.corpus.prepare import Corpus, Report, silent
 from exadec.loading.loader import Loader
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.choosing import search_texts
-from exadec.search.facts import rules_for
+from exadec.search.facts import openings_of, rules_for
 from exadec.search.following import Judge
 from exadec.search.generate import Task, texts_at_once
 from exadec.search.guidance import find_form
@@ -35,12 +35,14 @@ def generate_split(
     kept = {index: record for index, record in enumerate(records) if index in wanted}
     form = find_form(corpus.vocabulary, corpus.segmenter, next(model.parameters()).device)
     for indices, batch in loader.search_batches(texts_at_once(model, config), chosen):
-        rules = rules_for(corpus, [kept[index] for index in indices.tolist()]) if kept else None
+        strict = [kept[index] for index in indices.tolist()] if kept else None
+        rules = None if strict is None else rules_for(corpus, strict)
+        openings = None if strict is None else openings_of(corpus, strict)
         seeds = [config.seed + int(index) for index in indices]
         judges = None
         if config.manner == "followed":
             judges = [Judge.of(_shown(corpus, loader, int(index)), corpus.text) for index in indices]
-        task = Task(batch, rules, seeds, judges=judges)
+        task = Task(batch, rules, seeds, judges=judges, openings=openings)
         found = search_texts(model, task, config, n_best, form=form).hypotheses
         for index, hypotheses in zip(indices, found, strict=True):
             results[int(index)] = [(corpus.text(one.ids), one.score) for one in hypotheses] or [("", 0.0)]

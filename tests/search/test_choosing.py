@@ -41,7 +41,9 @@ def test_each_text_is_one_of_a_search_with_this_guidance(variant: str) -> None:
     differ = judge.differences
     found = search_texts(model, Task(batch, judges=[judge] * 6), FOLLOWED_ALONE, 2, form=FORM).hypotheses
     by_strength = [
-        search_batch(model, batch, SearchConfig(beam_size=3, max_length=7, guidance=more), 3, form=FORM).hypotheses
+        search_batch(
+            model, Task(batch), SearchConfig(beam_size=3, max_length=7, guidance=more), 3, form=FORM
+        ).hypotheses
         for more in STRONGER
     ]
     strengths = set()
@@ -73,7 +75,7 @@ def test_searches_are_with_all_exemplars_with_each_and_with_none(variant: str) -
     assert batch.find_divided() == [0, 1, 3, 4, 5]
     found = search_texts(model, Task(batch), CONFIG, 2, form=FORM)
     shown = [batch, *(batch.show_alone(number) for number in range(3)), without_exemplars(batch)]
-    searches = [search_batch(model, one, CONFIG, 3, form=FORM) for one in shown]
+    searches = [search_batch(model, Task(one), CONFIG, 3, form=FORM) for one in shown]
     for number in range(6):
         each = [one.hypotheses[number] for one in searches]
         expected = each[0] if number == 2 else rank_by_agreement(each, CONFIG.length_penalty)
@@ -91,7 +93,9 @@ def test_exemplars_that_agree_also_vote_on_the_form(variant: str) -> None:
     judges[5] = None
 
     def search(shown: Batch, guidance: float = 0.0) -> Searched:
-        return search_batch(model, shown, SearchConfig(beam_size=3, max_length=7, guidance=guidance), 3, form=FORM)
+        return search_batch(
+            model, Task(shown), SearchConfig(beam_size=3, max_length=7, guidance=guidance), 3, form=FORM
+        )
 
     alone = [batch.show_alone(number) for number in range(3)]
     free = [search(shown) for shown in (batch, *alone, without_exemplars(batch))]
@@ -134,7 +138,7 @@ def test_coefficients_that_are_given_are_kept() -> None:
     assert lam is not None
     lam[1] = torch.nan
     found = search_texts(model, Task(batch, coefficients=lam), CONFIG, form=FORM).hypotheses
-    given = search_batch(model, batch, CONFIG, 3, coefficients=lam, form=FORM).hypotheses
+    given = search_batch(model, Task(batch, coefficients=lam), CONFIG, 3, form=FORM).hypotheses
     agreed = search_texts(model, Task(batch), CONFIG, form=FORM).hypotheses
     assert found[1] == agreed[1]
     assert [found[number][0].ids for number in (0, 2, 3)] == [given[number][0].ids for number in (0, 2, 3)]
@@ -172,8 +176,8 @@ def test_only_texts_that_break_a_rule_are_searched_again(n_best: int) -> None:
     told: dict[int, list[list[int]]] = {}
     task = Task(batch, rules)
     found = search_texts(model, task, plain, n_best, lambda number, ids: told.setdefault(number, []).append(ids), FORM)
-    free = search_batch(model, batch, plain, n_best)
-    under = search_batch(model, batch, plain, n_best, rules).hypotheses
+    free = search_batch(model, Task(batch), plain, n_best)
+    under = search_batch(model, Task(batch, rules), plain, n_best).hypotheses
     seen = set()
     for number, rule in enumerate(rules):
         texts, obeying = found.hypotheses[number], [rule.accepts(one.ids) for one in free.hypotheses[number]]

@@ -20,9 +20,9 @@ from exadec.corpus.segment import BpeSegmenter, Segmenter, WordSegmenter
 from exadec.corpus.vocabulary import EOS, PieceTable, Vocabulary
 from exadec.exemplars.retrieve import open_trained_exemplars
 from exadec.request import Request
-from exadec.search.beam import Known, beam_search
+from exadec.search.beam import Hypothesis, Known, beam_search
 from exadec.search.facts import Licensed, licensing_text, names_of
-from exadec.search.generate import search_batch
+from exadec.search.generate import Task, search_batch
 from exadec.search.rules import Rule, Spelling
 from exadec.textmetrics import licensed
 from exadec.textmetrics.facts import Names
@@ -150,6 +150,19 @@ def decode(run: Run, **search: object) -> list[tuple[str, str]]:
     settings = replace(run.config.search, **search)
     outputs = decode_split(run.load_model(), corpus, exemplars, "test", settings, np.arange(40))
     return [(output.text, output.source) for output in outputs]
+
+
+def test_the_last_resort_is_not_the_name_of_the_group(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search under rules finds nothing, and a free one no words. So the beginning of the source is left."""
+
+    def find(step: object, state: object, size: int, *rest: object) -> list[list[Hypothesis]]:
+        has_rules = any(isinstance(one, list) for one in rest)
+        return [[] if has_rules else [Hypothesis([], -1.0)] for _ in range(size)]
+
+    monkeypatch.setattr("exadec.search.generate.beam_search", find)
+    for text, source in decode(run):
+        assert text.startswith("A storm reached"), text
+        assert source.startswith(text)
 
 
 def count_wrong(texts: list[tuple[str, str]]) -> int:
@@ -298,19 +311,19 @@ STRICT = SearchConfig(beam_size=1, max_length=5, facts="strict")
 
 def test_a_dead_end_is_searched_more_widely() -> None:
     model, batch = build_small_model(), random_batch(3)
-    firsts = [best.ids[0] for [best] in search_batch(model, batch, STRICT).hypotheses]
+    firsts = [best.ids[0] for [best] in search_batch(model, Task(batch), STRICT).hypotheses]
     rules = [NoWayAfter(first) for first in firsts]
-    assert search_batch(model, batch, replace(STRICT, facts="off"), rules=rules).hypotheses == [[], [], []]
-    found = search_batch(model, batch, STRICT, rules=rules).hypotheses
+    assert search_batch(model, Task(batch, rules), replace(STRICT, facts="off")).hypotheses == [[], [], []]
+    found = search_batch(model, Task(batch, rules), STRICT).hypotheses
     assert all(best.ids and best.ids[0] != first for [best], first in zip(found, firsts, strict=True))
 
 
 def test_a_strict_text_is_told_when_no_other_can_take_its_place() -> None:
     model, batch = build_small_model(), random_batch(3)
-    [lost], *others = search_batch(model, batch, STRICT).hypotheses
+    [lost], *others = search_batch(model, Task(batch), STRICT).hypotheses
     rules = [NoWayAfter(lost.ids[0]), Rule(), Rule()]
     told: list[tuple[int, list[int]]] = []
-    found = search_batch(model, batch, STRICT, rules=rules, tell=lambda *what: told.append(what)).hypotheses
+    found = search_batch(model, Task(batch, rules), STRICT, tell=lambda *what: told.append(what)).hypotheses
     assert found[1:] == others
     assert told == [(number, best.ids) for number, [best] in enumerate(found)]
 
@@ -319,16 +332,18 @@ def test_what_no_search_finds_is_cut_from_a_free_text_or_from_the_source() -> No
     """Each text is to have three words at least, which the rule does not allow."""
     model, batch = build_small_model(), random_batch(3)
     config = replace(STRICT, min_length=3)
-    free = [best for [best] in search_batch(model, batch, config).hypotheses]
+    free = [best for [best] in search_batch(model, Task(batch), config).hypotheses]
     rules = [OneWord(best.ids[0]) for best in free]
-    assert search_batch(model, batch, replace(config, facts="off"), rules=rules).hypotheses == [[], [], []]
-    cut = search_batch(model, batch, config, rules=rules).hypotheses
+    assert search_batch(model, Task(batch, rules), replace(config, facts="off")).hypotheses == [[], [], []]
+    cut = search_batch(model, Task(batch, rules), config).hypotheses
     assert [(best.ids, best.score) for [best] in cut] == [(best.ids[:1], best.score) for best in free]
     sources = [one.source.tolist() for one in random_instances(3)]  # those of the batch
     assert any(source[0] != best.ids[0] for source, best in zip(sources, free, strict=True))
-    begun = search_batch(model, batch, config, rules=[OneWord(source[0]) for source in sources]).hypotheses
+    begun = search_batch(model, Task(batch, [OneWord(source[0]) for source in sources]), config).hypotheses
     assert [best.ids for [best] in begun] == [source[:1] for source in sources]
-    assert search_batch(model, batch, config, rules=[OneWord()] * 3).hypotheses == [[], [], []]
+    told = Task(batch, [OneWord(source[1]) for source in sources], openings=[1] * 3)  # the name of a group is no text
+    assert [best.ids for [best] in search_batch(model, told, config).hypotheses] == [source[1:2] for source in sources]
+    assert search_batch(model, Task(batch, [OneWord()] * 3), config).hypotheses == [[], [], []]
 
 
 def test_an_empty_text_is_no_way_out() -> None:

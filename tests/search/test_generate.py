@@ -10,7 +10,7 @@ import torch
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.loading.batch import Instance, collate
-from exadec.search.generate import Searched, search_batch
+from exadec.search.generate import Searched, Task, search_batch
 from exadec.search.rules import Rule
 from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model, random_instances
 
@@ -36,7 +36,7 @@ def test_copied_unknown_words_get_their_corpus_ids_back() -> None:
         Instance(far(one.source), (far(one.exemplars[0]),), far(one.target)) for one in random_instances(6, seed=4)
     ]
     batch = collate(instances, VOCABULARY, copy_exemplar=False)
-    found = search_batch(model, batch, SearchConfig(beam_size=2, max_length=4)).hypotheses
+    found = search_batch(model, Task(batch), SearchConfig(beam_size=2, max_length=4)).hypotheses
     assert any(number >= VOCABULARY for (best,) in found for number in best.ids)
     for instance, (best,) in zip(instances, found, strict=True):
         assert best.ids
@@ -59,7 +59,7 @@ def test_parts_of_a_batch_are_searched_as_the_whole(threads: int, temperature: f
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            found = search_batch(model, batch, config, 2, rules, seeds=range(size), coefficients=given)
+            found = search_batch(model, Task(batch, rules, range(size), given), config, 2)
             assert torch.get_num_threads() == threads
         finally:
             torch.set_num_threads(before)

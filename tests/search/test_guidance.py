@@ -23,7 +23,7 @@ from exadec.loading.batch import Batch
 from exadec.search import generate
 from exadec.search.beam import Known, beam_search, length_penalty
 from exadec.search.cpu import quick_step
-from exadec.search.generate import NEVER_WRITTEN, search_batch
+from exadec.search.generate import NEVER_WRITTEN, Task, search_batch
 from exadec.search.guidance import (
     FLOOR,
     IMPLAUSIBLE,
@@ -230,7 +230,7 @@ def test_without_guidance_the_search_is_the_model_alone(variant: str, monkeypatc
     batch = random_batch(5, copy_exemplar=switches["attend_exemplar"])
     state = model.encode(batch)
     expected = beam_search(model.choose, state, 5, config, NEVER_WRITTEN, CPU)
-    found, coefficients = search_batch(model, batch, config)
+    found, coefficients = search_batch(model, Task(batch), config)
     assert [[one.score for one in row] for row in found] == [[one.score for one in row] for row in expected]
     assert (coefficients is None) == (state.coefficients is None)
     assert coefficients is None or torch.equal(coefficients, state.coefficients)
@@ -238,7 +238,7 @@ def test_without_guidance_the_search_is_the_model_alone(variant: str, monkeypatc
 
 def test_guided_search_keeps_the_coefficients_of_the_exemplars() -> None:
     model, batch = build_small_model(), random_batch(5)
-    found = search_batch(model, batch, GUIDED, form=EMPHASIS.form)
+    found = search_batch(model, Task(batch), GUIDED, form=EMPHASIS.form)
     torch.testing.assert_close(found.coefficients, model.exemplar_coefficients(batch).detach())
 
 
