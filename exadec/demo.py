@@ -15,6 +15,7 @@ from exadec.corpus.prepare import prepare
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import retrieve
 from exadec.settings import load_config, shipped_configs
+from exadec.strict_yaml import list_overrides
 from exadec.training.checkpoint import LAST, delete_run, open_run
 from exadec.training.side_by_side import Job, is_finished, is_same_run, refuse_torchrun, train_side_by_side
 from exadec.training.trainer import refuse_settings
@@ -30,7 +31,7 @@ AT_ONCE = 2
 def run_demo(folder: Path, overrides: Sequence[str], force: bool, console: Console) -> Path:
     """Train the models that are not finished, show the results, and return the report's path."""
     refuse_torchrun()
-    for override in overrides:
+    for override in list_overrides(overrides):
         if override.startswith("folder="):
             raise InputError("the demo has its folder from `exadec demo --folder`, not from a setting.")
     started = time.monotonic()

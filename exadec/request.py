@@ -96,7 +96,8 @@ def complete_request(source: str | Request, exemplar: str | None, group: str | N
     """A source as a request. What a request says itself comes first."""
     if not isinstance(source, Request):
         return Request(source, exemplar, group)
-    return replace(source, exemplar=source.exemplar or exemplar, group=source.group or group)
+    shared = exemplar if source.asks_for_exemplar else source.exemplar
+    return replace(source, exemplar=shared, group=source.group or group)
 
 
 def require_sources(sources: Sequence[str], group: str | None) -> None:

@@ -116,10 +116,16 @@ def _refuse_odd_texts(value: object, levels: int) -> None:
 
 
 def list_overrides(overrides: Overrides) -> list[str]:
-    """Each as `section.key=value`."""
+    """Each as `section.key=value`, with no space around the key."""
     if isinstance(overrides, Mapping):
-        return [f"{key}={_to_yaml(value)}" for key, value in overrides.items()]
-    return [overrides] if isinstance(overrides, str) else list(overrides)
+        overrides = [f"{key}={_to_yaml(value)}" for key, value in overrides.items()]
+    return [*map(_tidy, [overrides] if isinstance(overrides, str) else overrides)]
+
+
+def _tidy(override: str) -> str:
+    require_text(override, "a setting")
+    key, equals, value = override.partition("=")
+    return f"{key.strip()}{equals}{value}"
 
 
 def _to_yaml(value: Any) -> str:
@@ -134,12 +140,11 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"a setting is changed by section.key=value, but got {override!r}.")
-    require_text(override, "a setting")
     try:
         value = _parse(text)
     except ConfigError:
         value = text
-    section, dot, name = key.strip().partition(".")
+    section, dot, name = key.partition(".")
     if not dot:
         values[section] = value
         return

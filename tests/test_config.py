@@ -252,6 +252,11 @@ def test_a_mapping_of_overrides_keeps_every_value(value: object) -> None:
     assert values == {"corpus": {"format": "wire", "train": value}}
 
 
+def test_spaces_around_a_key_change_nothing() -> None:
+    for spaced in ("preset = exadec", " preset=exadec", {"preset ": "exadec"}):
+        assert Config.load(PAPER[0], spaced) == Config.load(PAPER[0], "preset=exadec")
+
+
 def test_overrides_may_be_paths_or_a_single_text() -> None:
     assert list_overrides({"folder": Path("a") / "b", "training.epochs": 2}) == ["folder=a/b", "training.epochs=2"]
     assert list_overrides("training.epochs=2") == list_overrides(["training.epochs=2"]) == ["training.epochs=2"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from exadec.errors import InputError
-from exadec.request import Request, parse_request
+from exadec.request import Request, complete_request, parse_request
 from exadec.styles import Mixture
 
 
@@ -90,3 +90,11 @@ def test_a_list_of_phrases_may_be_a_list() -> None:
 
 def test_of_a_record_with_both_the_source_is_read_as_in_training() -> None:
     assert parse_request('{"source": "a", "table": {"b": "c"}}', "here:1") == Request("a")
+
+
+def test_an_exemplar_for_all_leaves_alone_who_says_how_to_write() -> None:
+    mixture = Mixture.of(["up n1"])
+    assert complete_request("s", "x", None) == Request("s", "x")
+    assert complete_request(Request("s"), "x", None) == Request("s", "x")
+    for own in (Request("s", "y"), Request("s", mixture=mixture), Request("s", style="brief")):
+        assert complete_request(own, "x", None) == own
