@@ -61,6 +61,8 @@ class Output:
     """The next best texts with their scores, if they were asked for; not stored."""
     group: str | None = None
     """The record's group; it licenses facts if the model was told it."""
+    other_exemplars: tuple[str, ...] = ()
+    """What the model read besides `exemplar`, the nearest one."""
 
 
 _SHAPE: dict[str, Any] = {
@@ -71,8 +73,10 @@ _SHAPE: dict[str, Any] = {
     "score": float,
     "table": ([[str]], None),
     "group": (str, None),
+    "other_exemplars": [str],
 }
-"""A line of outputs. Without a group, the last key is left out."""
+_ABSENT: dict[str, Any] = {"group": None, "other_exemplars": []}
+"""A line of outputs lacks a key that would have this value."""
 
 
 def follows_style(styles: KnownStyles, text: str, exemplar: str | None) -> bool:
@@ -151,12 +155,13 @@ def decode_split(
     records = (record for index, record in enumerate(corpus.records(split)) if index in wanted)
     outputs = []
     for index, ((text, score), *others), record in zip(indices, texts, records, strict=True):
-        found = int(loader.exemplar_index[index, 0])
+        read = dict.fromkeys(found for found in loader.exemplar_index[index].tolist() if found >= 0)
+        shown = [corpus.text(loader.exemplar_targets[found]) for found in read]
         outputs.append(
             Output(
                 uid=record.uid,
                 source=record.source,
-                exemplar=corpus.text(loader.exemplar_targets[found]) if found >= 0 else None,
+                exemplar=shown[0] if shown else None,
                 similarity=float(similarities[index]),
                 references=record.scoring_references(),
                 text=text,
@@ -164,6 +169,7 @@ def decode_split(
                 table=record.table,
                 alternatives=tuple(others),
                 group=record.group,
+                other_exemplars=tuple(shown[1:]),
             )
         )
     return outputs
@@ -343,9 +349,11 @@ def find_outputs(folder: Path, split: str, overrides: Overrides = ()) -> Path:
 def write_outputs(path: Path, outputs: Sequence[Output]) -> None:
     with replacing(path) as draft, draft.open("w", encoding="utf-8") as file:
         for output in outputs:
-            row = {name: value for name, value in asdict(output).items() if name in _SHAPE}
-            if output.group is None:
-                del row["group"]
+            row = {
+                name: value
+                for name, value in asdict(output).items()
+                if name in _SHAPE and (value or name not in _ABSENT)
+            }
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -357,11 +365,11 @@ def read_outputs(path: Path) -> list[Output]:
     outputs = []
     for number, line in read_lines(path):
         row = parse_json(line, f"{path}:{number}")
-        row = {"group": None, **row} if isinstance(row, dict) else row
+        row = _ABSENT | row if isinstance(row, dict) else row
         if not matches(row, _SHAPE) or row.keys() != _SHAPE.keys() or not _is_whole(row):
             again = f"run `exadec generate RUN --split {path.name.split('.')[0]}` again"
             raise InputError(f"{path}:{number}: not a line of outputs; {again}.")
-        row["references"] = tuple(row["references"])
+        row |= {name: tuple(row[name]) for name in ("references", "other_exemplars")}
         row["table"] = row["table"] and tuple(map(tuple, row["table"]))
         outputs.append(Output(**row))
     return outputs

@@ -97,6 +97,8 @@ def _sample_card(results: Results, index: int) -> str:
         judged = [f"{MAIN} {system.rouge_l.per_instance[index]:.1f}", *describe_faults(output)]
         if output.exemplar != shown.exemplar:
             judged.append(f"written with another exemplar: {output.exemplar or 'none'}")
+        if output.other_exemplars:
+            judged.append(f"exemplars read besides: {' / '.join(output.other_exemplars)}")
         written = _mark(mark_foreign_words(output)) or "(nothing)"
         rows.append(
             f'<dt class="{first}">{swatch(look.colour)}<span>{escape(system.name)}</span></dt>'

@@ -42,6 +42,8 @@ class CoefficientMap:
     """Percentage of exemplars whose nearest neighbour in the full λ space has the same label; None without labels."""
     chance: float | None
     """The same percentage for random neighbours."""
+    told: bool
+    """Whether the model reads the label with its sources."""
 
 
 def choose_adaptive(systems: Sequence[System]) -> System | None:
@@ -72,7 +74,8 @@ def map_coefficients(system: System, split: str) -> CoefficientMap:
         agreement, chance = _neighbour_agreement(coefficients, labels)
         labels = _keep_frequent(labels) if meaning == "group" else labels
     points, explained = project(coefficients)
-    return CoefficientMap(points, explained, labels, meaning, agreement, chance)
+    told = meaning == "group" and run.config.corpus.group_in_source
+    return CoefficientMap(points, explained, labels, meaning, agreement, chance, told)
 
 
 def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.ndarray:

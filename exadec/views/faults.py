@@ -28,9 +28,9 @@ class Faults:
     """What an output has that it should not have, or lacks. Words are as the texts write them."""
 
     borrowed: list[str]
-    """The exemplar has these words, but neither the source nor a reference."""
+    """An exemplar that was read has these words, but neither the source nor a reference."""
     invented: list[str]
-    """Neither source, reference nor exemplar has them."""
+    """Neither source, reference nor any exemplar has them."""
     left_out: list[str]
     """The source and all references have them, but not the output."""
     repeated: list[str]
@@ -46,8 +46,9 @@ def choose_worst(system: System, count: int) -> list[int]:
 
 
 def find_faults(output: Output) -> Faults:
-    """The faults of a text, judged by its source, its exemplar and its references."""
-    licensed, exemplar = _licensed_stems(output), frozenset(content_stems(output.exemplar or ""))
+    """The faults of a text, judged by its source, all exemplars that were read, and its references."""
+    licensed = _licensed_stems(output)
+    exemplar = frozenset(content_stems(output.exemplar or "")).union(*map(content_stems, output.other_exemplars))
     foreign = [word for word in split_text(output.text) if _is_foreign(word, licensed)]
     wanted = frozenset(content_stems(output.source)).difference(content_stems(output.text))
     for reference in output.references:

@@ -18,7 +18,7 @@ from exadec.errors import InputError
 from exadec.files import write_text
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison, Measured
-from exadec.training.checkpoint import open_corpus
+from exadec.training.checkpoint import Run, open_corpus
 from exadec.training.events import Evaluated
 from exadec.views.cards import sample_cards, swap_card
 from exadec.views.coefficients import CoefficientMap, choose_adaptive, map_coefficients
@@ -50,11 +50,11 @@ SAMPLES = 8
 _SEED = 2019
 
 _EXPLANATION = (
-    "Each system writes a text from a source, which says what to say. An exemplar, the target of the most similar "
-    "training source, shows how to say it. Seq2seq never sees the exemplar; AttExp attends to it and can copy its "
-    "words; AdaDec builds the weights of its decoder from it, by way of a vector of coefficients λ; AdaDec+AttExp "
-    "does both."
+    "Each system writes a text from a source, which says what to say. An exemplar, {found}, shows how to say it. "
+    "Seq2seq never sees the exemplar; AttExp attends to it and can copy its words; AdaDec builds the weights of its "
+    "decoder from it, by way of a vector of coefficients λ; AdaDec+AttExp does both."
 )
+_SEVERAL = " A system that reads several exemplars is judged by the nearest of them, unless we say otherwise."
 _TICKS = " A tick says that an output is in its exemplar’s house style, a cross that it is in another."
 
 
@@ -106,8 +106,16 @@ def _opening(results: Results) -> str:
     about = "" if results.styles is None else f"<p>{escape(results.styles.about)}</p>"
     return (
         "<h1>What the exemplar is worth</h1>"
-        f'<p class="facts">exadec report · {escape(facts)}</p><p class="lead">{_EXPLANATION}</p>{about}'
+        f'<p class="facts">exadec report · {escape(facts)}</p><p class="lead">{_explain(runs)}</p>{about}'
     )
+
+
+def _explain(runs: Sequence[Run]) -> str:
+    readers = [run.config for run in runs if run.config.model.reads_exemplars]
+    nearest = all(config.exemplars.policy == "nearest" for config in readers)
+    found = "the target of the most similar training source" if nearest else "the target of another training instance"
+    several = any(config.model.exemplars_read > 1 for config in readers)
+    return _EXPLANATION.format(found=found) + (_SEVERAL if several else "")
 
 
 def _findings(results: Results, mapped: CoefficientMap | None) -> str:
@@ -230,10 +238,10 @@ def _describe_map(mapped: CoefficientMap) -> str:
     )
     if not mapped.labels:
         return f"{shared}The data does not say whose voice an exemplar is, so all points have one colour."
-    return (
-        f"{shared}Look for {mapped.meaning}s that are apart from each other: the model is never told the "
-        f"{mapped.meaning}, so it can only have found them by learning to write."
-    )
+    look = f"{shared}Look for {mapped.meaning}s that are apart from each other: "
+    if mapped.told:
+        return f"{look}sources name their {mapped.meaning}, but λ depends on the exemplar alone."
+    return f"{look}the model is never told the {mapped.meaning}, so it can only have found them by learning to write."
 
 
 def _swaps(swaps: Sequence[Swap]) -> str:

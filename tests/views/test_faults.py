@@ -33,6 +33,11 @@ def test_faults_are_sorted_by_where_a_word_comes_from() -> None:
     ]
 
 
+def test_every_exemplar_that_was_read_counts() -> None:
+    faults = find_faults(dataclasses.replace(OUTPUT, other_exemplars=("Rain stops play", "Rivers hit a record")))
+    assert (faults.borrowed, faults.invented) == (["Storm", "hit", "Ghana"], [])
+
+
 def test_a_perfect_text_has_no_fault_and_an_empty_one_says_so() -> None:
     assert describe_faults(dataclasses.replace(OUTPUT, text=OUTPUT.references[0])) == []
     empty = dataclasses.replace(OUTPUT, text="", exemplar=None)

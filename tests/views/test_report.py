@@ -14,7 +14,7 @@ from exadec.config import CorpusConfig
 from exadec.errors import InputError
 from exadec.model.seq2seq import Seq2seq
 from exadec.training.checkpoint import Run, open_corpus, open_run
-from exadec.training.evaluation import Output, evaluate, read_outputs, write_outputs
+from exadec.training.evaluation import Output, evaluate, outputs_path, read_outputs, write_outputs
 from exadec.training.trainer import train
 from exadec.views.coefficients import map_coefficients
 from exadec.views.report import write_report
@@ -103,12 +103,16 @@ def test_report_of_a_run_with_every_option(tmp_path: Path) -> None:
     corpus = CorpusConfig(format="wire", vocabulary_size=400, wire_train=60, wire_outlets=30, wire_heldout=20)
     for variant in ("adadec", "adadec+attexp"):
         train(config_beyond_the_paper(tmp_path, variant, corpus), tmp_path / variant)
-        evaluate(tmp_path / variant)
+        outputs = evaluate(tmp_path / variant)
+        assert read_outputs(outputs_path(tmp_path / variant, "test")) == outputs
+        assert any(output.other_exemplars for output in outputs)
     results = compare_runs([tmp_path / "adadec", tmp_path / "adadec+attexp"])
     assert map_coefficients(results.systems[0], results.split).points.shape[1] == 2
     swaps = pick_swaps(load(tmp_path / "adadec+attexp"), count=1)
     page = write_report(results, tmp_path / "report.html", swaps).read_text(encoding="utf-8")
     for text in ("principal component", "Exemplar swaps", "weights: residual", "segmentation: bpe_either_case"):
+        assert text in page
+    for text in ("exemplars read besides: ", "A system that reads several exemplars is judged by the nearest"):
         assert text in page
 
 
