@@ -21,8 +21,10 @@ from exadec.experiment.results import (
     Measuring,
     Result,
     describe_device,
+    has_scores,
     read_results,
     rescore,
+    trial_outputs,
     write_result,
 )
 from exadec.model.backends.choice import pick_device
@@ -44,7 +46,7 @@ class Task:
     missing: tuple[Trial, ...]
     """Those without a result on these inputs."""
     seconds: float | None
-    """Expected; None if no run of the same corpus has finished on this device."""
+    """Expected, as far as it is not done; None if no run of the same corpus has finished on this device."""
     rank: int = 0
     """Runs of a lower rank come first."""
 
@@ -108,9 +110,10 @@ def find_state(plan: Plan, only: Sequence[str] = ()) -> State:
         except (InputError, OSError) as error:
             problems[name] = str(error)
             continue
-        missing = tuple(trial for trial in trials if not _is_known(results.get(trial.key), inputs, plan))
+        main = plan.main if plan.needs_instances else None
+        missing = tuple(one for one in trials if not has_scores(results.get(one.key), inputs, plan.scores, main))
         folder = _find_folder(plan, trials[0], inputs)
-        tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(trials[0], results), ranks[0]))
+        tasks.append(Task(tuple(trials), inputs, folder, missing, _expect(missing, folder, results), ranks[0]))
     return State(tasks, problems)
 
 
@@ -140,14 +143,7 @@ def run_plan(
             ready.append(task)
         else:
             outcome.failed[task.name] = problem
-    jobs = [
-        Job(
-            task.trials[0].config,
-            task.folder,
-            then=Measuring(task.missing, plan.scores, plan.main, task.inputs, Path(plan.results), drop_runs),
-        )
-        for task in ready
-    ]
+    jobs = [Job(task.trials[0].config, task.folder, then=_measure(plan, task, drop_runs)) for task in ready]
 
     def follow(job: Job, event: RunEvent) -> None:
         if isinstance(event, Failed) and not event.in_use:
@@ -155,10 +151,7 @@ def run_plan(
         observe(job, event)
 
     def expect(job: Job) -> float:
-        return max(0.0, (tasks[job.folder].seconds or 0.0) - _seconds_done(job.folder))
-
-    def is_done(job: Job) -> bool:
-        return _is_done(tasks[job.folder], read_results(Path(plan.results)), plan)
+        return tasks[job.folder].seconds or 0.0
 
     # Count the whole plan, whatever is left: with another number of threads, a run would round differently.
     runs = {hash_value(trial.settings) for trial in list_trials(plan)}
@@ -166,31 +159,18 @@ def run_plan(
     try:
         if jobs:
             time_limit = TimeLimit(limit, expect)
-            train_side_by_side(
-                jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit, is_done=is_done
-            )
+            train_side_by_side(jobs, at_once, resume=True, observe=follow, report=report, limit=time_limit)
     except Interrupted:
         outcome.interrupted = limit is None or time.monotonic() < limit
-    results = read_results(Path(plan.results))
     for task in tasks.values():
-        if not _is_done(task, results, plan) and task.name not in outcome.failed:
+        if task.name not in outcome.failed and not _measure(plan, task).is_done():
             outcome.left.append(task.name)
     return outcome
 
 
-def _is_done(task: Task, results: dict[str, Result], plan: Plan) -> bool:
-    return all(_is_known(results.get(trial.key), task.inputs, plan) for trial in task.trials)
-
-
-def _is_known(result: Result | None, inputs: dict[str, str], plan: Plan) -> bool:
-    if result is None or not _is_same_run(result, inputs):
-        return False
-    needs_instances = any(table.bands for table in plan.tables.values())
-    return set(plan.scores) <= set(result.scores) and (not needs_instances or result.main in (None, plan.main))
-
-
-def _is_same_run(result: Result | None, inputs: dict[str, str]) -> bool:
-    return result is not None and result.inputs == inputs
+def _measure(plan: Plan, task: Task, drop_runs: bool = False) -> Measuring:
+    folder = Path(plan.results)
+    return Measuring(task.missing, plan.scores, plan.main, task.inputs, folder, plan.needs_instances, drop_runs)
 
 
 def _hash_further(trial: Trial) -> dict[str, str]:
@@ -208,15 +188,24 @@ def _find_folder(plan: Plan, trial: Trial, inputs: dict[str, str]) -> Path:
     return found[0] if found else runs / f"{trial.name}-{identity}"
 
 
-def _expect(trial: Trial, results: dict[str, Result]) -> float | None:
-    """Mean seconds of finished runs on the same corpus and device: those of the same model, or else all of them."""
-    corpus, device = _part(trial.settings, "corpus"), describe_device()
+def _expect(missing: Sequence[Trial], folder: Path, results: dict[str, Result]) -> float | None:
+    """Seconds for what is missing of a run, by finished runs on the same corpus and device.
+
+    Those of the same model count, or else all of them.
+    """
+    if all(trial.key in results and trial_outputs(folder, trial).is_file() for trial in missing):
+        return 0.0  # only scores are missing
+    settings, device = missing[0].settings, describe_device()
+    corpus = _part(settings, "corpus")
     same_corpus = [
         result for result in results.values() if result.device == device and _part(result.settings, "corpus") == corpus
     ]
-    same_model = [result for result in same_corpus if _part(result.settings, "model") == _part(trial.settings, "model")]
-    seconds = [result.seconds["whole"] for result in same_model or same_corpus]
-    return sum(seconds) / len(seconds) if seconds else None
+    same_model = [result for result in same_corpus if _part(result.settings, "model") == _part(settings, "model")]
+    known = same_model or same_corpus
+    if not known:
+        return None
+    whole, decoding = (sum(one.seconds.get(part, 0.0) for one in known) / len(known) for part in ("whole", "decoding"))
+    return max(0.0, whole + decoding * (len(missing) - 1) - _seconds_done(folder))
 
 
 def _part(settings: dict[str, object], section: str) -> dict[str, object]:
@@ -242,7 +231,7 @@ def _rescore(plan: Plan, task: Task, results: dict[str, Result], outcome: Outcom
     """If only metrics are missing, compute them from outputs; returns whether there is nothing else to do."""
     for trial in task.missing:
         result = results.get(trial.key)
-        if result is None or not _is_same_run(result, task.inputs):
+        if result is None or result.inputs != task.inputs:
             return False
         try:
             again = rescore(result, trial, task.folder, plan.scores, plan.main)

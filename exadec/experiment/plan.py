@@ -167,6 +167,11 @@ class Plan:
         """All metrics to compute, the main one included."""
         return tuple(dict.fromkeys((*self.metrics, self.main)))
 
+    @property
+    def needs_instances(self) -> bool:
+        """Whether a table compares the main score of single instances."""
+        return any(table.bands for table in self.tables.values())
+
 
 _AXES = {
     "corpus": "corpora",

@@ -10,7 +10,7 @@ import platform
 import subprocess
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -201,6 +201,13 @@ def _is_sound(result: Result) -> bool:
         return False
 
 
+def has_scores(result: Result | None, inputs: Mapping[str, str], metrics: Iterable[str], main: str | None) -> bool:
+    """Whether there is a result on these inputs with these scores, and with `main` of each instance, if asked for."""
+    if result is None or result.inputs != inputs:
+        return False
+    return set(metrics) <= set(result.scores) and (main is None or result.main in (None, main))
+
+
 @dataclass(frozen=True)
 class Measuring:
     """What to do in the process of a run once it is trained: decode, score, write results. Can be pickled."""
@@ -211,7 +218,20 @@ class Measuring:
     main: str
     inputs: Mapping[str, str]
     results: Path
+    by_instance: bool
+    """Whether the main score of each instance is asked for, too."""
     drop_weights: bool
+
+    def missing(self) -> list[Trial]:
+        """The trials that have no result yet; another process may have written some."""
+        results = read_results(self.results)
+        main = self.main if self.by_instance else None
+        return [
+            trial for trial in self.trials if not has_scores(results.get(trial.key), self.inputs, self.metrics, main)
+        ]
+
+    def is_done(self) -> bool:
+        return not self.missing()
 
     def __call__(self, folder: Path, observe: Callable[[Evaluating], None]) -> None:
         run = open_run(folder)
@@ -226,7 +246,7 @@ class Measuring:
         measuring = time.monotonic() - started
         events, best = run.evaluations(), run.best_evaluation()
         trained = max(event.seconds for event in run.metrics())
-        for trial in self.trials:
+        for trial in self.missing():
             started = time.monotonic()
             report = report_as("decoding", observe, "test")
             outputs = decode_split(model, corpus, exemplars, "test", trial.search, report=report)

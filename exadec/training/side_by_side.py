@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import torch
 
@@ -24,6 +25,7 @@ from exadec.config import Config
 from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError, InUseError, explain_lack_of_memory
 from exadec.exemplars.retrieve import retrieve
+from exadec.files import locked_for_writing
 from exadec.model.backends.choice import on_device, pick_device
 from exadec.training.checkpoint import LAST, open_run, read_notes
 from exadec.training.distributed import count_processes
@@ -48,6 +50,16 @@ _STOP: signal.Signals | None = getattr(signal, "SIGUSR1", None)
 logger = logging.getLogger(__name__)
 
 
+class Afterwards(Protocol):
+    """What to do with a run once it is trained. It happens in the run's process, so it must be picklable."""
+
+    def __call__(self, folder: Path, observe: Callable[[Evaluating], None], /) -> None:
+        """`folder` is the run's; `observe` hears how far it is."""
+
+    def is_done(self) -> bool:
+        """Whether it has been done, perhaps by another process."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One run to train."""
@@ -56,9 +68,8 @@ class Job:
     folder: Path
     evaluate: bool = False
     """Whether to decode the test set after training."""
-    then: Callable[[Path, Callable[[Evaluating], None]], None] | None = None
-    """Called at the end with the run's folder, and with whom to tell how far it is. It runs in the run's process, so it
-    must be picklable. A job that has it is never skipped as finished."""
+    then: Afterwards | None = None
+    """What to do with the trained run. A job that has it is skipped if that is done, however far the run is."""
     device: str | None = None
     """cpu, cuda or cuda:N; by default a GPU if there is one."""
 
@@ -113,13 +124,12 @@ def train_side_by_side(
     observe: Observer = lambda job, event: None,
     report: Report = silent,
     limit: TimeLimit = UNLIMITED,
-    is_done: Callable[[Job], bool] = lambda job: False,
 ) -> list[Job]:
     """Train each job in its own process, `at_once` at a time, and return those that failed.
 
     By default there are as many processes as cores, or four on a GPU. With `resume`, finished runs are skipped,
-    interrupted ones continue, and missing ones start. A job that `is_done` when its turn comes is skipped, too. After
-    Ctrl-C, or when the time is up, current runs finish their step, no other run starts, and `Interrupted` is raised.
+    interrupted ones continue, and missing ones start. After Ctrl-C, or when the time is up, current runs finish their
+    step, no other run starts, and `Interrupted` is raised.
     """
     _refuse_impossible(jobs, at_once, resume, force)
     waiting = _find_unfinished(jobs, resume, observe, report)
@@ -137,7 +147,7 @@ def train_side_by_side(
                 if job is None:
                     break
                 waiting.remove(job)
-                if is_done(job):
+                if job.then is not None and job.then.is_done():
                     observe(job, Finished())
                     continue
                 with _held_interrupt():  # so that it reaches a process that has just been started
@@ -350,11 +360,13 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
         _heed_parent()
         torch.set_num_threads(threads)
         _forward_messages(send)
-        train(job.config, job.folder, resume, force, observe=send, device=job.device)
-        if job.evaluate:
-            evaluate(job.folder, report=report_as("decoding", send, "test"), device=job.device)
-        if job.then is not None:
-            job.then(job.folder, send)
+        with nullcontext() if job.then is None else locked_for_writing(job.folder, _lock_of_all(job.folder)):
+            if job.then is None or not job.then.is_done():
+                train(job.config, job.folder, resume, force, observe=send, device=job.device)
+                if job.evaluate:
+                    evaluate(job.folder, report=report_as("decoding", send, "test"), device=job.device)
+                if job.then is not None:
+                    job.then(job.folder, send)
         send(Finished())
     except (Interrupted, KeyboardInterrupt):
         send(InterruptedRun())
@@ -365,6 +377,11 @@ def _work(job: Job, resume: bool, force: bool, threads: int, channel: Connection
     except Exception as error:
         send(Failed(explain_lack_of_memory(error) or traceback.format_exc().rstrip()))
     os._exit(0)  # a clean exit of torch takes a second, and the next run would wait for it
+
+
+def _lock_of_all(folder: Path) -> Path:
+    """Held from before a run is trained until what follows is done. `train` itself holds another one."""
+    return folder.with_name(f".{folder.name}.whole.lock")
 
 
 def _forward_messages(send: Callable[[Message], None]) -> None:

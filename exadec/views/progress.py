@@ -120,7 +120,7 @@ class RunsDisplay(Display):
             self.progress.start_task(task)
             self._write_line(job.name, "training starts", at_once=True)
         elif isinstance(event, Finished):
-            note = "trained, test set written" if job.evaluate or job.then else "trained"
+            note = "done" if job.then else "trained, test set written" if job.evaluate else "trained"
             self.progress.update(task, completed=1.0, note=note)
             self._write_line(job.name, note, at_once=True)
         elif isinstance(event, Failed):

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -194,6 +196,38 @@ def test_what_another_process_has_or_has_done_is_left_to_it(finished: Path, tmp_
     assert outcome == Outcome(left=[adadec.name])
     assert not any(isinstance(event, Evaluating) for event in seen)
     assert seq2seq.name not in outcome.left
+
+
+@pytest.mark.slow
+def test_two_commands_share_the_work(tmp_path: Path) -> None:
+    """While one decodes and scores a trained run, the other one leaves it alone, and does not train it again."""
+    write_task(tmp_path)
+    path = write_plan(tmp_path, tables={"t": {"corpora": ["toy"], "variants": ["seq2seq", "adadec"]}})
+    plan = load_plan(path)
+    go_on(plan, at_once=2)
+    shutil.rmtree(plan.results)
+    command = [sys.executable, "-m", "exadec", "experiment", str(path), "--at-once", "1", "--drop-runs"]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert find_state(plan).to_do == []
+    assert "training starts" not in "".join(told)
+    scored = [text.count("the run has finished") for text in told]
+    assert sum(scored) == 2, told  # each run by one of them
+
+
+def test_time_is_expected_for_what_is_missing_alone(finished: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished, tmp_path / "copy"))
+    corpora = {"toy": {"config": str(finished / "toy.yaml")}}
+    scores = find_state(load_plan(write_finished_plan(folder, corpora=corpora, metrics=["rouge1", "rougeL", "rouge2"])))
+    assert [task.seconds for task in scores.to_do] == [0.0, 0.0]
+    plan = load_plan(write_finished_plan(folder, corpora=corpora))
+    seconds = {one.search: one.seconds for one in results_of(plan)[1:]}
+    for path in Path(plan.results).glob("*greedy*.json"):
+        path.unlink()
+    (task,) = find_state(plan).to_do
+    assert task.seconds is not None
+    assert task.seconds < seconds["default"]["whole"]
 
 
 @pytest.mark.slow
