@@ -154,9 +154,12 @@ def render_table(plan: Plan, name: str, table: TablePlan, filled: Sequence[Fille
     columns += ["−log p dev", "−log p test", "Parameters", "Seeds", "Minutes"]  # noqa: RUF001
     lines = [columns, ["---"] * len(axes) + ["---:"] * (len(columns) - len(axes))]
     best = _find_best(plan, metrics, filled)
+    usual = {metric: _find_usual_definition(metric, filled) for metric in metrics}
     for number, one in enumerate(filled):
         cells = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
-        cells += [_bold(_with_spread(one.values(metric)), number in best[metric]) for metric in metrics]
+        for metric in metrics:
+            mark = " ‡" if _definitions(metric, one) - {usual[metric]} else ""
+            cells.append(_bold(_with_spread(one.values(metric)), number in best[metric]) + mark)
         if compares:
             cells.append(_difference_cell(one, filled, table, plan.main))
         cells += [_bold(_surprise_cell(one, split), number in best[split]) for split in ("valid", "test")]
@@ -210,6 +213,17 @@ def _metrics(plan: Plan, filled: Sequence[Filled]) -> list[str]:
 def _metric_heading(metric: str, filled: Sequence[Filled]) -> str:
     found = [result.scores[metric] for one in filled for result in one.results if metric in result.scores]
     return heading(found[0].heading) if found else metric
+
+
+def _definitions(metric: str, one: Filled) -> set[str]:
+    """How the scores of a row were computed."""
+    return {_without_version(result.scores[metric].signature) for result in one.results if metric in result.scores}
+
+
+def _find_usual_definition(metric: str, filled: Sequence[Filled]) -> str | None:
+    """That of most rows."""
+    counts = Counter(definition for one in filled for definition in _definitions(metric, one))
+    return max(counts, key=lambda definition: (counts[definition], definition), default=None)
 
 
 def _find_best(plan: Plan, metrics: Sequence[str], filled: Sequence[Filled]) -> dict[str, set[int]]:
@@ -293,6 +307,7 @@ def _render_notes(plan: Plan, used: Sequence[Result]) -> str:
         "Student's t: for each model by itself, or for both together if they are the same runs with two searches). It "
         "does not cover other training data or settings.",
         "- † marks an interval that covers instances only: one of the two models has a single seed, or it is one band.",
+        "- ‡ marks a score that some seeds have by another definition than the rest of the column: see the signatures.",
         "- *Seeds*: how many the row has, and of how many if not all. Those on other data than most are left out.",
         "- *not comparable*: the baseline is missing, or has other data, or a score of another signature.",
         "- *Minutes* is the training time of a run, without decoding. Runs may have shared their device.",

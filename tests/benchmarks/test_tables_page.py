@@ -56,6 +56,13 @@ def test_comparisons_come_from_result_files(results: Path) -> None:
     assert rows[2][4] == "not yet"
 
 
+def test_texts_that_were_explored_can_be_left_out(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_page, "EXPLORED", 2)
+    first, *_, last = tables_page.compare_unexplored(tables_page.Tables())
+    assert [cell.split()[0] for cell in first[2:]] == ["+2.00", "+4.00"]  # of three texts, and of the third alone
+    assert last[2:] == ["not yet"] * 2
+
+
 def test_figure_has_a_row_for_each_form_and_search(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[DrawnDifference] = []
     monkeypatch.setattr(tables_page, "plot_differences", lambda rows, measure: drawn.extend(rows))

@@ -137,6 +137,17 @@ def test_results_of_several_versions_are_compared(plan: Plan) -> None:
     assert re.fullmatch(r"\S+ \(.* to .*\)", cells(write_tables(plan, "Title", "command"), "AdaDec")[3])
 
 
+def test_a_score_of_another_definition_is_marked(plan: Plan) -> None:
+    folder, trial = Path(plan.results), list_trials(plan)[3]
+    result = read_results(folder)[trial.key]
+    score = replace(result.scores["rouge1"], signature="rouge-1|definition:1")
+    write_result(folder, trial.file_name, replace(result, scores={**result.scores, "rouge1": score}))
+    page = write_tables(plan, "Title", "command")
+    marked = {start: [cell.endswith(" ‡") for cell in cells(page, start)] for start in ("Seq2seq", "AdaDec")}
+    assert not any(marked["Seq2seq"])
+    assert marked["AdaDec"] == [False, True, *[False] * (len(marked["AdaDec"]) - 2)]
+
+
 def test_the_lowest_leak_is_best(tmp_path: Path) -> None:
     write_task(tmp_path)
     plan = load_plan(write_plan(tmp_path, tables={"models": TABLE}, metrics=["leak"], main="leak"))
