@@ -18,7 +18,7 @@ import numpy as np
 
 from exadec.experiment.intervals import RESAMPLES, SEED, Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, load_plan
-from exadec.experiment.results import read_results, unpack
+from exadec.experiment.results import Result, read_results, unpack
 from exadec.experiment.tables import Filled, fill_rows, find_difference
 from exadec.views.plots import DrawnDifference, plot_differences
 
@@ -91,11 +91,17 @@ class Tables:
         ]
 
     def minutes(self, plan: str) -> float:
-        """Of all runs on the device, decoding included. Several results are of one training."""
-        results = self.results[plan].values()
-        trained = {(result.name, result.seconds["training"]) for result in results}
-        decoding = sum(result.seconds["whole"] - result.seconds["training"] for result in results)
-        return (sum(seconds for _, seconds in trained) + decoding) / 60
+        """Of all runs on the device, decoding included. The results of one training are those of its searches."""
+        trainings: dict[tuple[str, float], list[Result]] = {}
+        for result in self.results[plan].values():
+            trainings.setdefault((result.name, result.seconds["training"]), []).append(result)
+        return sum(map(_seconds_of_training, trainings.values())) / 60
+
+
+def _seconds_of_training(results: list[Result]) -> float:
+    """The longest result has training, evaluations and its search; of the others, the search comes on top."""
+    longest, *others = sorted(results, key=lambda result: -result.seconds["whole"])
+    return longest.seconds["whole"] + sum(result.seconds["decoding"] for result in others)
 
 
 def choose(rows: list[Filled]) -> Filled | None:
