@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from exadec.experiment.intervals import RESAMPLES, SEED, Difference, Sampled, compare_over_seeds
+from exadec.experiment.intervals import Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, load_plan
 from exadec.experiment.results import Result, read_results, unpack
 from exadec.experiment.tables import Filled, fill_rows, find_difference
+from exadec.textmetrics import mean_score
+from exadec.textmetrics.bootstrap import resample_all
 from exadec.views.plots import DrawnDifference, plot_differences
 
 ROOT = Path(__file__).parents[1]
@@ -157,9 +159,7 @@ def compare_unexplored(tables: Tables) -> Iterable[list[str]]:
 def sample_from(row: Filled, first: int) -> Sampled:
     """ROUGE-L of the test instances from `first` on, and on resamples of these, which are the same for all rows."""
     scores = np.array([unpack(result.per_instance["texts"])[first:] for result in row.results])  # (S, N)
-    random = np.random.default_rng(SEED)
-    resampled = [scores[:, random.integers(scores.shape[1], size=scores.shape[1])].mean(1) for _ in range(RESAMPLES)]
-    return Sampled(scores.mean(1), np.stack(resampled, 1))
+    return Sampled(scores.mean(1), np.stack(resample_all([mean_score("ROUGE-L", seed, "") for seed in scores])))
 
 
 def over_seeds(values: list[float]) -> Sampled:
@@ -328,7 +328,8 @@ def write_swaps() -> list[str]:
         "the source has. Made by `exadec swap RUN --study 1000 --guidance 0,0.5,1,1.5 --out FOLDER`, or with the settings that "
         "a table names.",
     ]
-    for name, studies in read_studies().items():
+    found = read_studies()
+    for name, studies in found.items():
         columns = [
             "guidance",
             *(f"{trait} followed" for trait in SWAPPED),
@@ -352,7 +353,7 @@ def write_swaps() -> list[str]:
             f"{studies[0]['swaps']:,} swaps; {how['exemplars']}. The model {copies}{shown}. {covered}",
             render(columns, swap(studies)),
         ]
-    return parts if read_studies() else [*parts, NOT_YET.capitalize() + "."]
+    return parts if found else [*parts, NOT_YET.capitalize() + "."]
 
 
 def write_time(tables: Tables) -> list[str]:

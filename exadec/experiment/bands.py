@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.results import Result, unpack
 from exadec.textmetrics import confidence_interval, mean_score
 
@@ -50,7 +49,7 @@ def divide_by_similarity(ours: Sequence[Result], theirs: Sequence[Result], metri
             copied=float(copied[rows].mean()),
             baseline=float(baseline[rows].mean()),
             score=float(score[rows].mean()),
-            difference=confidence_interval(mean_score(metric, score[rows] - baseline[rows], metric), RESAMPLES, SEED),
+            difference=confidence_interval(mean_score(metric, score[rows] - baseline[rows], metric)),
         )
         for rows in np.array_split(order, BANDS)
         if len(rows)

@@ -11,9 +11,6 @@ from scipy.special import stdtrit
 
 from exadec.textmetrics.scores import FloatArray
 
-RESAMPLES = 1000
-SEED = 12345
-
 
 @dataclass(frozen=True)
 class Sampled:

@@ -23,14 +23,13 @@ from exadec.corpus.readers import known_styles
 from exadec.corpus.stage import hash_value
 from exadec.errors import InputError
 from exadec.exemplars.retrieve import open_trained_exemplars
-from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Trial
 from exadec.files import write_text
 from exadec.model.seq2seq import count_parameters
 from exadec.reading.content import matches, read_json
 from exadec.reading.folder import refuse_links
 from exadec.textmetrics import MeanScore, Score
-from exadec.textmetrics.bootstrap import resample_all
+from exadec.textmetrics.bootstrap import RESAMPLES, resample_all
 from exadec.textmetrics.scores import FloatArray, package_version
 from exadec.training.checkpoint import BEST, LAST, OUTPUTS, Run, open_corpus, open_run
 from exadec.training.evaluation import (
@@ -321,7 +320,7 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
     styles = known_styles(run.config.corpus)
     if styles is not None:
         scores["style"] = score_style(outputs, styles)
-    resampled = resample_all(list(scores.values()), RESAMPLES, SEED)
+    resampled = resample_all(list(scores.values()))
     measures = {name: _measure(score, values) for (name, score), values in zip(scores.items(), resampled, strict=True)}
     by_instance, similarities = {}, ""
     if isinstance(compared := scores[main], MeanScore):

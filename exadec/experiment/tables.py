@@ -15,10 +15,11 @@ import numpy as np
 
 from exadec.errors import InputError
 from exadec.experiment.bands import divide_by_similarity
-from exadec.experiment.intervals import RESAMPLES, Difference, Sampled, compare_over_seeds
+from exadec.experiment.intervals import Difference, Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, Row, TablePlan, baseline_of, describe_row, list_rows, make_trial
 from exadec.experiment.results import FURTHER_INPUTS, Measure, Result, read_results, unpack
 from exadec.files import write_text
+from exadec.textmetrics.bootstrap import RESAMPLES
 from exadec.textmetrics.metrics import METRICS
 from exadec.views.plots import DrawnDifference, plot_differences
 from exadec.views.results import VARIANT_NAMES, heading

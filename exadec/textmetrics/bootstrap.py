@@ -11,6 +11,8 @@ import numpy as np
 
 from exadec.textmetrics.scores import FloatArray, Score
 
+RESAMPLES = 1000
+SEED = 12345
 _CELLS_PER_BLOCK = 1 << 21  # 16 MiB of weights at a time
 
 
@@ -48,21 +50,21 @@ class Measured:
 
 
 def confidence_interval(
-    score: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
+    score: Score, resamples: int = RESAMPLES, seed: int = SEED, level: float = 0.95
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the corpus value; each resample draws N of the N instances with replacement."""
     (interval,) = _intervals([score], resamples, seed, level)
     return interval
 
 
-def measure_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 12345) -> list[Measured]:
+def measure_all(scores: Sequence[Score]) -> list[Measured]:
     """95% intervals of scores of the same instances. Drawing the resamples is most of the work: it is done once."""
     sizes = {score.instances for score in scores}
     if len(sizes) > 1:
         raise ValueError(
             f"Scores that share resamples must be of the same instances, but have {sorted(sizes)} instead."
         )
-    intervals = _intervals(scores, resamples, seed, level=0.95)
+    intervals = _intervals(scores, RESAMPLES, SEED, level=0.95)
     return [Measured(score, *interval) for score, interval in zip(scores, intervals, strict=True)]
 
 
@@ -71,7 +73,7 @@ def _intervals(scores: Sequence[Score], resamples: int, seed: int, level: float)
     return [_percentiles(values, level) for values in resample_all(scores, resamples, seed)]
 
 
-def resample_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 12345) -> list[FloatArray]:
+def resample_all(scores: Sequence[Score], resamples: int = RESAMPLES, seed: int = SEED) -> list[FloatArray]:
     """The values (R,) of each score on the same resamples; all scores are of the same instances.
 
     The resamples depend only on the seed and the number of instances, so scores of different systems can be compared
@@ -87,7 +89,7 @@ def resample_all(scores: Sequence[Score], resamples: int = 1000, seed: int = 123
 
 
 def compare(
-    score_a: Score, score_b: Score, resamples: int = 1000, seed: int = 12345, level: float = 0.95
+    score_a: Score, score_b: Score, resamples: int = RESAMPLES, seed: int = SEED, level: float = 0.95
 ) -> Comparison:
     """Paired bootstrap of the difference d = a - b: every resample takes the same instances for both systems.
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from exadec.experiment.driver import Outcome, State, find_state, run_plan
-from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Plan, list_trials, load_plan
 from exadec.experiment.results import Result, read_results, unpack, write_result
 from exadec.files import locked_for_writing
@@ -94,7 +93,7 @@ def test_results_hold_what_the_run_holds(finished: Path) -> None:
     found = unpack(adadec.similarities) / 100
     np.testing.assert_allclose(found, [output.similarity for output in outputs], atol=1e-4)
     assert (seq2seq.similarities, list(seq2seq.per_instance)) == ("", ["texts"])
-    (resampled,) = resample_all([rouge1], RESAMPLES, SEED)
+    (resampled,) = resample_all([rouge1])
     np.testing.assert_allclose(unpack(adadec.scores["rouge1"].resampled), resampled, atol=0.005)
     (evaluation,) = [event for event in run.metrics() if isinstance(event, Evaluated)]
     assert (adadec.best_score, adadec.best_epoch) == (evaluation.value, evaluation.epoch)

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from exadec.experiment.intervals import SEED, Sampled, compare_over_seeds
+from exadec.experiment.intervals import Sampled, compare_over_seeds
 from exadec.textmetrics import bleu, compare, mean_score
 from exadec.textmetrics.bootstrap import resample_all
 
 
 def sample(scores: np.ndarray, resamples: int = 1000) -> Sampled:
     """What results hold of scores (seeds, N)."""
-    found = resample_all([mean_score("x", row, "s") for row in scores], resamples, SEED)
+    found = resample_all([mean_score("x", row, "s") for row in scores], resamples)
     return Sampled(scores.mean(axis=1), np.stack(found))
 
 
@@ -85,8 +85,8 @@ def test_same_scores_give_the_same_interval() -> None:
 def test_scores_that_are_no_means_are_compared_resample_by_resample() -> None:
     references = [[f"the cat {n} sat on the mat"] for n in range(30)]
     ours, theirs = (bleu([text[0].replace(*change) for text in references], references) for change in SLIPS)
-    values = (Sampled(np.array([one.value]), np.stack(resample_all([one], seed=SEED))) for one in (ours, theirs))
-    found, expected = compare_over_seeds(*values), compare(ours, theirs, seed=SEED)
+    values = (Sampled(np.array([one.value]), np.stack(resample_all([one]))) for one in (ours, theirs))
+    found, expected = compare_over_seeds(*values), compare(ours, theirs)
     assert (found.value, found.low, found.high) == pytest.approx((expected.difference, expected.low, expected.high))
     assert found.low > 0
 

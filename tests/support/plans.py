@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from exadec.experiment.intervals import RESAMPLES, SEED
 from exadec.experiment.plan import Trial, describe_settings
 from exadec.experiment.results import Measure, Result, describe_device, pack
 from exadec.textmetrics import mean_score
@@ -50,7 +49,7 @@ def write_plan(folder: Path, /, **changes: Any) -> Path:
 def made_up_result(trial: Trial, values: list[float], **changes: Any) -> Result:
     """What a run might have scored."""
     mean = float(np.mean(values))
-    (resampled,) = resample_all([mean_score("ROUGE-L", values, "L")], RESAMPLES, SEED)
+    (resampled,) = resample_all([mean_score("ROUGE-L", values, "L")])
     fields = {
         "name": trial.name,
         "search": trial.search_name,
