@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from exadec.experiment.intervals import Difference, Sampled, compare_over_seeds
+from exadec.experiment.intervals import Sampled, compare_over_seeds
 from exadec.experiment.plan import Plan, load_plan
 from exadec.experiment.results import Result, read_results, unpack
-from exadec.experiment.tables import Filled, fill_rows, find_difference
+from exadec.experiment.tables import Filled, fill_rows, find_difference, show_difference
 from exadec.textmetrics import mean_score
 from exadec.textmetrics.bootstrap import resample_all
 from exadec.views.plots import DrawnDifference, plot_differences
@@ -128,15 +128,14 @@ def compare(tables: Tables) -> Iterable[list[str]]:
             if row.results:
                 cells[0] = f"{development_score(row):.1f}"
             if main is not None:
-                cells[1] = describe(main)
+                cells[1] = show_difference(main)
                 cells[1] = f"**{cells[1]}**" if row is chosen else cells[1]
             if len(row.results) > 1 and len(seq2seq.results) > 1:
                 ours_and_theirs = over_seeds(row.surprises("test")), over_seeds(seq2seq.surprises("test"))
-                cells[2] = describe(compare_over_seeds(*ours_and_theirs))
+                cells[2] = show_difference(compare_over_seeds(*ours_and_theirs))
             name = {"bleu": "BLEU"}.get(plan.main, "ROUGE-L")
             copies = "yes" if "attexp" in row.row.variant else "no"
             seeds = f"{len(row.results)} of {row.wanted}"
-            cells = [cell.replace("-", "\u2212") if cell != NOT_YET else cell for cell in cells]
             minutes = f"{fmean(one.seconds['whole'] for one in row.results) / 60:.1f}" if row.results else NOT_YET
             runs = f"{against.plan}: `{row.row.name(0).removesuffix('0')}?`"
             yield [against.what, name, copies, *cells, seeds, against.must, minutes, runs]
@@ -152,7 +151,7 @@ def compare_unexplored(tables: Tables) -> Iterable[list[str]]:
                 cells = [NOT_YET] * 2
                 if row.results and seq2seq.results:
                     samples = ((sample_from(row, first), sample_from(seq2seq, first)) for first in (0, EXPLORED))
-                    cells = [describe(compare_over_seeds(*both)).replace("-", "\u2212") for both in samples]
+                    cells = [show_difference(compare_over_seeds(*both)) for both in samples]
                 yield [against.what, "yes" if "attexp" in row.row.variant else "no", *cells]
 
 
@@ -205,7 +204,7 @@ def agree(tables: Tables) -> Iterable[list[str]]:
                 find_difference(agreed, rows, plan.tables["consensus"], plan.main),
                 find_difference(same, beside, plan.tables[against_seq2seq], plan.main),
             )
-            gains = (NOT_YET if one is None else describe(one).replace("-", "\u2212") for one in differences)
+            gains = (NOT_YET if one is None else show_difference(one) for one in differences)
             leaks = [row.mean("leak") for row in (usual, agreed)]
             leaked = NOT_YET if None in leaks else " → ".join(f"{leak:.1f}" for leak in leaks)
             copies = "yes" if "attexp" in usual.row.variant else "no"
@@ -229,11 +228,6 @@ def draw(tables: Tables) -> str:
             numbers = difference.value, difference.low, difference.high
             drawn.append(DrawnDifference(against.what + copies + agreed, one.row.variant, *numbers))
     return plot_differences(drawn, "ROUGE-L or BLEU")
-
-
-def describe(difference: Difference) -> str:
-    one_seed = "" if difference.covers_seeds else " †"
-    return f"{difference.value:+.2f} ({difference.low:.2f} to {difference.high:.2f}){one_seed}"
 
 
 def read_studies() -> dict[str, list[dict[str, Any]]]:

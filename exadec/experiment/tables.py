@@ -22,7 +22,7 @@ from exadec.files import write_text
 from exadec.textmetrics.bootstrap import RESAMPLES
 from exadec.textmetrics.metrics import METRICS
 from exadec.views.plots import DrawnDifference, plot_differences
-from exadec.views.results import VARIANT_NAMES, heading
+from exadec.views.results import VARIANT_NAMES, format_difference, heading
 
 PAGE = "tables.md"
 _HEADINGS = {"corpus": "Corpus", "preset": "Preset", "variant": "Model", "policy": "Exemplars"}
@@ -180,14 +180,13 @@ def render_bands(plan: Plan, table: TablePlan, filled: Sequence[Filled]) -> str:
         baseline = find_baseline(one, filled, table)
         labels = [_label(axis, value) for axis, value in describe_row(one.row, rows).items()]
         for band in divide_by_similarity(one.results, baseline.results, plan.main) if baseline else ():
-            ends = " to ".join(_signed(end).removeprefix("+") for end in band.difference)
             lines.append(
                 [
                     *labels,
                     f"{band.low:.2f} to {band.high:.2f}",
                     f"{band.instances:,}",
                     *(f"{value:.2f}" for value in (band.copied, band.baseline, band.score)),
-                    f"{_signed(band.score - band.baseline)} ({ends}) †",
+                    f"{format_difference(band.score - band.baseline, 2)} ({_show_ends(band.difference)}) †",
                 ]
             )
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -279,12 +278,17 @@ def _difference_cell(one: Filled, others: Sequence[Filled], table: TablePlan, me
     difference = find_difference(one, others, table, metric)
     if difference is None:
         return "not comparable" if one.results else "not yet"
-    ends = " to ".join(_signed(end).removeprefix("+") for end in (difference.low, difference.high))
-    return f"{_signed(difference.value)} ({ends}){'' if difference.covers_seeds else ' †'}"
+    return show_difference(difference)
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")  # noqa: RUF001
+def show_difference(difference: Difference) -> str:
+    """With its interval; † marks one that covers instances only."""
+    ends = _show_ends((difference.low, difference.high))
+    return f"{format_difference(difference.value, 2)} ({ends}){'' if difference.covers_seeds else ' †'}"
+
+
+def _show_ends(ends: tuple[float, float]) -> str:
+    return " to ".join(format_difference(end, 2).removeprefix("+") for end in ends)
 
 
 def _cost_cells(one: Filled) -> list[str]:

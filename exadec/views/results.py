@@ -289,9 +289,9 @@ def format_range(low: float, high: float) -> str:
     return f"{low:.1f}–{high:.1f}"  # noqa: RUF001
 
 
-def format_difference(value: float) -> str:
+def format_difference(value: float, digits: int = 1) -> str:
     """With its sign, using a true minus sign."""
-    return f"{value:+.1f}".replace("-", "−")  # noqa: RUF001
+    return f"{value:+.{digits}f}".replace("-", "−")  # noqa: RUF001
 
 
 def format_p_value(comparison: Comparison) -> str:
