@@ -12,6 +12,7 @@ import numpy as np
 from fastapi import APIRouter, Body, Path
 from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from exadec.bank import Projection
 from exadec.corpus.readers import known_styles
@@ -24,6 +25,15 @@ from exadec.styles import LARGEST, NAME, Mixture, require_style_name
 MOST_POINTS = 2_000
 MOST_LABELS = 10
 """More colours and shapes cannot be told apart."""
+
+
+class _Rest(StringConvertor):
+    """The rest of a path, whatever it is. Starlette's own `path` ends before a line end, which it drops."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("rest", _Rest())
 
 
 def _require_name(name: str) -> str:
@@ -180,7 +190,7 @@ def _add_map(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, 
 
 
 def _add_styles(router: APIRouter, desk: Desk, problems: dict[int | str, dict[str, Any]]) -> None:
-    styles, one = desk.writer.styles, "/v1/styles/{name:path}"  # a slash is part of the name, and refused as such
+    styles, one = desk.writer.styles, "/v1/styles/{name:rest}"  # a slash is part of the name, and refused as such
 
     @router.get("/v1/styles", summary="All house styles", response_model=Styles, responses=problems)
     async def list_styles() -> Response:
