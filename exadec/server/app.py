@@ -25,7 +25,7 @@ from exadec.server.desk import Desk, Event
 from exadec.server.door import App, Door, Limits, route_of
 from exadec.server.metrics import Metrics
 from exadec.server.page import add_page
-from exadec.server.refusals import RefusedError, describe_faults, refuse
+from exadec.server.refusals import RefusedError, describe_faults, describe_unreadable, refuse
 from exadec.server.styles import style_routes
 from exadec.server.words import describe_words
 from exadec.server.worker import BusyError, ClosedError, Task
@@ -42,7 +42,7 @@ _EVENTS = {
 
 def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     says = {
-        400: "The body cannot be read.",
+        400: "The body cannot be read; the message says why if it is known.",
         401: "The token is missing or wrong.",
         404: "There is no such exemplar or style.",
         408: "The body took too long to arrive.",
@@ -276,7 +276,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Response:
         says = {
-            400: "the body cannot be read.",
+            400: describe_unreadable(error.__cause__),
             404: "there is nothing at this path; /docs lists what there is.",
             405: "this path takes another method; /docs lists what there is.",
         }

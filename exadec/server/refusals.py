@@ -4,6 +4,7 @@ In: an error. Out: a `RefusedError`: a status and one clear line.
 """
 
 import logging
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _LONGEST = 400
 """Characters of a message: it may quote a client's text."""
+_GZIP = b"\x1f\x8b"
+"""What a file of gzip begins with"""
 _MOST = 3
 """Faults of a body that are named at a time."""
 _TABLE = (
@@ -117,6 +120,19 @@ def _describe(fault: Mapping[str, Any]) -> str:
         return f"{name!r} {_SAYS[kind].format(**_limits(fault.get('ctx', {})))}"
     message = str(fault["msg"])
     return f"{name!r}: {message[:1].lower()}{message[1:]}"
+
+
+def describe_unreadable(error: BaseException | None) -> str:
+    """One line about why a body could not be parsed, from what its parser raised."""
+    if isinstance(error, UnicodeDecodeError) and error.object.startswith(_GZIP):
+        return "the body is compressed, which this server does not read; send it as plain JSON."
+    if isinstance(error, UnicodeDecodeError):
+        return f"the body is not UTF-8 (byte {error.start:,})."
+    if isinstance(error, RecursionError):
+        return "the body is nested too deeply."
+    if isinstance(error, ValueError) and "digits" in str(error):  # Python's own limit
+        return f"a whole number of the body has more than {sys.get_int_max_str_digits():,} digits."
+    return "the body cannot be read."
 
 
 def _limits(context: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Every route, and bad input at every door."""
 
+import gzip
 import json
 import re
 import shutil
@@ -310,9 +311,10 @@ BAD = {
     "empty body": (b"", 422, "must be a JSON object, with the header Content-Type: application/json"),
     "no JSON": (b"{", 422, "not JSON"),
     "no object": (b"[]", 422, "must be a JSON object"),
-    "not UTF-8": (b'{"source": "\xff"}', 400, "cannot be read"),
-    "deep": (b"[" * 100_000, 400, "cannot be read"),
-    "long number": (b'{"source": "a", "k": ' + b"9" * 5000 + b"}", 400, "cannot be read"),
+    "not UTF-8": (b'{"source": "\xff"}', 400, "the body is not UTF-8 (byte 12)."),
+    "deep": (b"[" * 100_000, 400, "the body is nested too deeply."),
+    "long number": (b'{"source": "a", "k": ' + b"9" * 5000 + b"}", 400, "has more than 4,300 digits."),
+    "compressed": (gzip.compress(b'{"source": "a"}'), 400, "the body is compressed, which this server does not read"),
     "half a character": (b'{"source": "\\ud800"}', 422, "'source' is not valid UTF-8."),
     "no source": ({}, 422, "'source' or 'table' is missing"),
     "empty": ({"source": ""}, 422, "'source' must be text that is not empty"),
