@@ -3,6 +3,7 @@
 In: a run, an address and limits. Out: nothing, when it is told to stop; what it began is finished first.
 """
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 _KEPT = 75
 """Seconds that a connection without a request stays open. With uvicorn's five, a client's next request may come just as
 it is closed."""
+_GRACE = 5
+"""Seconds beyond the time limit in which clients take the last answers. A client that does not read would block a
+server that is told to stop."""
 
 
 def serve(
@@ -57,22 +61,35 @@ def serve(
             timeout_keep_alive=_KEPT,
         )
         shown = f"[{address[0]}]" if bound.family == socket.AF_INET6 else address[0]
-        server = _Server(config, lambda: announce(f"http://{shown}:{address[1]}"))
+        server = _Server(config, lambda: announce(f"http://{shown}:{address[1]}"), limits.seconds + _GRACE)
         with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped in order
             server.run([bound])
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready."""
+    """Says when it is ready, and waits for slow clients only so long when it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], patience: float):
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._patience = ready, patience
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait until every answer is sent, but not for ever for clients that do not read theirs."""
+        closing = asyncio.get_running_loop().call_later(self._patience, self._close_connections)
+        await super().shutdown(sockets)
+        closing.cancel()
+
+    def _close_connections(self) -> None:
+        connections = list(self.server_state.connections)
+        if connections:
+            logger.warning("connections closed, because their clients did not take the answers: %s.", len(connections))
+        for connection in connections:
+            connection.transport.abort()
 
 
 def _bind(host: str, port: int) -> socket.socket:
