@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from exadec.api import Writer, load
+from exadec.corpus.record import Record, Table, linearize
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.growing import GrowingRetriever
 from exadec.exemplars.journal import Accepted, Journal, journal_folder
@@ -234,7 +235,7 @@ class Desk:
             found = self._exemplars.find([record.source for record in records])
             order = sorted(range(len(records)), key=lambda number: -found[number].similarity)
             records = [records[number] for number in order]
-        return [{"source": record.source, "group": record.group} for record in records]
+        return [{"source": one.source, "table": _table_of(one), "group": one.group} for one in records]
 
     @property
     def retriever(self) -> GrowingRetriever:
@@ -303,6 +304,11 @@ def _text(result: Generation | RequestError) -> Generation:
 
 def _not_found(name: str) -> RefusedError:
     return RefusedError(HTTPStatus.NOT_FOUND, f"there is no exemplar {name}; it may have been deleted.")
+
+
+def _table_of(record: Record) -> Table | None:
+    """The table that a request can give in place of the record's source."""
+    return record.table if record.table and record.source == linearize(record.table) else None
 
 
 def _may_be_asked(source: str) -> bool:

@@ -206,6 +206,29 @@ def test_examples_with_the_most_similar_exemplars_come_first(run: Path, tmp_path
     assert sorted(shown) == sorted(sources)
 
 
+def test_an_example_has_the_table_of_its_record(tmp_path: Path) -> None:
+    records = toy_records(120, seed=0)
+    pairs = [["where", "house1 house1 house1"], ["what", "n3 k5"]]
+    triples = [["house1", "where", "n4"], ["house1", "what", "k5"]]
+    for number, record in enumerate(records):
+        table = (pairs, triples, None)[number % 3]
+        if table:
+            record["table"] = table
+            if number % 2:
+                del record["source"]  # otherwise the record has a source of its own, which the model reads
+    write_splits(tmp_path, records)
+    run = train(variant_config(tmp_path, "adadec", epochs=1, evaluation_size=5), tmp_path / "run").folder
+    with serving(run) as server:
+        examples = server.ask("/v1/examples")[1]["examples"]
+        assert len({json.dumps(one["table"]) for one in examples}) == 3
+        for one in examples:
+            if one["table"] is not None:
+                assert one["source"].startswith("where : " if len(one["table"][0]) == 2 else "subject : house1 | where")
+                body = {"coefficients": True, "pieces": True}
+                found = [server.ask("/v1/write", body | {key: one[key]})[1] for key in ("table", "source")]
+                assert found[0] == found[1]
+
+
 def test_the_same_text_is_accepted_once(server: Server) -> None:
     body = {"source": "house9 zork", "target": "up zork k5"}
     status, first, _ = server.ask("/v1/exemplars", body)
