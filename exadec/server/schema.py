@@ -385,7 +385,9 @@ class Example(BaseModel):
     source: Annotated[str, Field(description="What to say; of a record with a table, the table in one line.")]
     table: Annotated[
         list[tuple[str, str] | tuple[str, str, str]] | None,
-        Field(description="The table of a record that has one: pairs, or triples. A body takes it instead of `source`."),
+        Field(
+            description="The table of a record that has one: pairs, or triples. A body takes it instead of `source`."
+        ),
     ]
     group: str | None
 

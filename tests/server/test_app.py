@@ -461,7 +461,8 @@ def test_what_is_never_right_is_refused_at_every_door(server: Server, door: str)
 
 def test_bad_names_in_a_path_are_refused(server: Server) -> None:
     style = {"exemplars": [{"exemplar": "up"}]}
-    for name in ("", "%20", "a%00b", "%F0%9F%99%82", "%E2%80%AE", "a" * 65, "a%2Fb", "%FF", "a%0a", "%0aa", "a%0db", "a%7f"):
+    with_controls = ("a%00b", "a%0a", "%0aa", "a%0db", "a%7f")
+    for name in ("", "%20", *with_controls, "%F0%9F%99%82", "%E2%80%AE", "a" * 65, "a%2Fb", "%FF"):
         for method, body in (("PUT", style), ("GET", None), ("DELETE", None)):
             status, answer, _ = server.ask(f"/v1/styles/{name}", body, method)
             assert status == (422 if method == "PUT" else 404), (name, method, answer)

@@ -261,13 +261,15 @@ def test_a_client_that_does_not_read_cannot_keep_the_server_from_stopping(run: P
     def answered() -> list[str]:
         return re.findall(r'exadec_requests_total\{route="/v1/map",status="200"\} (\S+)', server.ask("/metrics")[1])
 
-    with serving(run, "--exemplars", tmp_path, "--timeout", 1) as server:
-        with socket.create_connection(("127.0.0.1", int(server.address.rsplit(":", 1)[1]))) as deaf:
-            deaf.sendall(b"GET /v1/map HTTP/1.1\r\nHost: exadec\r\n\r\n" * 3000)  # more than buffers hold
-            before = None
-            while before != (before := answered()) or not before:
-                time.sleep(0.5)
-            said = server.stop()
+    with (
+        serving(run, "--exemplars", tmp_path, "--timeout", 1) as server,
+        socket.create_connection(("127.0.0.1", int(server.address.rsplit(":", 1)[1]))) as deaf,
+    ):
+        deaf.sendall(b"GET /v1/map HTTP/1.1\r\nHost: exadec\r\n\r\n" * 3000)  # more than buffers hold
+        before = None
+        while before != (before := answered()) or not before:
+            time.sleep(0.5)
+        said = server.stop()
     assert said.splitlines() == [
         "exadec: connections closed, because their clients did not take the answers: 1.",
         "Stopped; what was begun is finished.",
