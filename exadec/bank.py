@@ -18,6 +18,8 @@ from exadec.model.seq2seq import Seq2seq
 from exadec.reading.folder import Folder
 
 FORMAT = 1
+LITTLE = 0.05
+"""A `spread` below which a map shows little but noise"""
 ROWS = 512
 """Targets that are read at a time."""
 SAMPLE = 20_000
@@ -147,3 +149,27 @@ class Projection:
         """(n, 1 or G, R) -> (n, 2)"""
         rows = np.asarray(coefficients, np.float64).reshape(len(coefficients), -1)
         return np.asarray((rows - self.mean) @ self.axes.T)
+
+
+def frame(points: np.ndarray) -> np.ndarray:
+    """(n, 2) -> (2, 2): where a map of these points begins and ends on each axis.
+
+    A few points far from all others lie outside, because the others would fall on one spot. Far is beyond the middle
+    nine tenths by more than their own width.
+    """
+    low, high = np.quantile(points, (0.05, 0.95), axis=0)
+    width = high - low
+    far = (points < low - width) | (points > high + width)
+    far[:, width == 0] = False  # nearly all points are at one place of this axis: show how far the others go
+    near = np.ma.array(points, mask=far)
+    return np.stack([near.min(0).filled(), near.max(0).filled()])
+
+
+def spread(rows: np.ndarray) -> float:
+    """Of (n, ...): how far λ of an exemplar lies from their middle, as a share of the length of λ.
+
+    Both are medians, so that a few far ones do not count for all.
+    """
+    rows = np.asarray(rows, np.float64).reshape(len(rows), -1)
+    far, length = (np.median(np.linalg.norm(one, axis=1)) for one in (rows - np.median(rows, axis=0), rows))
+    return float(far / max(length, 1e-12))

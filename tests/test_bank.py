@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from exadec.bank import Projection, encode_targets, open_bank
+from exadec.bank import LITTLE, Projection, encode_targets, frame, open_bank, spread
 from exadec.corpus.prepare import Sequences
 from exadec.errors import InputError
 from exadec.loading.batch import Instance, collate, mark
@@ -76,3 +76,28 @@ def test_the_map_keeps_the_largest_differences_and_straight_lines() -> None:
     between = projection(0.3 * bank[:1] + 0.7 * bank[1:2])
     np.testing.assert_allclose(between[0], 0.3 * points[0] + 0.7 * points[1], atol=1e-9)
     np.testing.assert_array_equal(Projection(bank)(bank), points)
+
+
+def test_a_few_far_points_lie_outside_the_frame_and_many_do_not() -> None:
+    random = np.random.default_rng(4)
+    points = random.uniform(-1, 1, size=(2000, 2))
+    np.testing.assert_array_equal(frame(points), [points.min(0), points.max(0)])
+    with_far = np.concatenate([points, [[300.0, 0.0], [-40.0, 2.5]]])
+    np.testing.assert_array_equal(frame(with_far)[:, 0], frame(points)[:, 0])
+    assert frame(with_far)[1, 1] == 2.5  # it is near enough on that axis
+    with_group = np.concatenate([points, points[:300] + np.array([50.0, 0.0])])
+    np.testing.assert_array_equal(frame(with_group), [with_group.min(0), with_group.max(0)])
+    flat = np.concatenate([np.zeros((2000, 2)), [[1.0, 0.0]]])
+    np.testing.assert_array_equal(frame(flat), [[0, 0], [1, 0]])
+
+
+def test_the_spread_says_whether_coefficients_differ() -> None:
+    random = np.random.default_rng(5)
+    mean = 10 * random.normal(size=(2, 6))
+    for deviation, differs in ((0.01, False), (5.0, True)):
+        bank = mean + deviation * random.normal(size=(500, 2, 6))
+        far = deviation * np.sqrt(12)
+        expected = far / np.hypot(np.linalg.norm(mean), far)
+        assert spread(bank) == pytest.approx(expected, rel=0.1)
+        bank[0] += 1000  # one far exemplar changes nothing
+        assert (spread(bank) > LITTLE) == differs

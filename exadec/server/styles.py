@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from exadec.bank import Projection
+from exadec.bank import LITTLE, Projection, frame, spread
 from exadec.corpus.readers import known_styles
 from exadec.errors import RequestError
 from exadec.server import schema
@@ -79,9 +79,21 @@ class Point(Place):
     label: Annotated[str | None, Field(description="Its house style or group, if it is one of `labels`.")]
 
 
+class Frame(BaseModel):
+    """Where the map begins and ends on each axis. The few points outside are far from all others."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
 class Map(BaseModel):
     meaning: Annotated[str, Field(description="What a label is: `house style` or `group`.")]
     labels: Annotated[list[str], Field(description="The most frequent ones, the most frequent first.")]
+    frame: Frame
+    spread: Annotated[
+        float, Field(description="How far λ of an exemplar lies from their middle: a share of its length.")
+    ]
+    uniform: Annotated[bool, Field(description="Whether λ is much the same for all, so that places mean little.")]
     points: list[Point]
 
 
@@ -118,17 +130,11 @@ class StyleMap:
 
     @cached_property
     def _sampled(self) -> tuple[dict[str, Any], Projection]:
-        """A sample, because λ of all exemplars can take minutes, and more points would hide each other."""
+        """The map but for what is deleted later, and its plane."""
         writer, retriever = self._desk.writer, self._desk.retriever
         if not writer.run.config.model.adaptive:
             raise RequestError(f"this model ({writer.run.config.model.variant}) does not adapt, so there is no map.")
-        order = np.random.default_rng(1).permutation(len(retriever.corpus.targets("train")))
-        numbers: dict[str, int] = {}  # the first one of several with the same text stands for all
-        for number in order.tolist():
-            if retriever.find_number(f"train-{number}") is not None:
-                numbers.setdefault(writer.exemplar_text(number), number)
-            if len(numbers) == MOST_POINTS:
-                break
+        numbers = self._draw()
         texts = list(numbers)
         lam = writer.read_coefficients(texts)
         texts = [text for text, one in zip(texts, lam, strict=True) if one is not None]
@@ -136,6 +142,7 @@ class StyleMap:
             raise RequestError("a map needs at least 3 different exemplars.")
         rows = np.stack([one for one in lam if one is not None])
         projection = Projection(rows)
+        places = projection(rows)
         meaning, labels = self._label({text: numbers[text] for text in texts})
         kept = [label for label, _ in Counter(filter(None, labels)).most_common(MOST_LABELS)]
         points = [
@@ -146,9 +153,26 @@ class StyleMap:
                 "label": label if label in kept else None,
                 **_place(place),
             }
-            for text, label, place in zip(texts, labels, projection(rows), strict=True)
+            for text, label, place in zip(texts, labels, places, strict=True)
         ]
-        return {"meaning": meaning, "labels": kept, "points": points}, projection
+        first, last = map(_place, frame(places))
+        ends = {axis: [first[axis], last[axis]] for axis in ("x", "y")}
+        varied = spread(rows)
+        about = {"spread": round(varied, 5), "uniform": varied < LITTLE}
+        return {"meaning": meaning, "labels": kept, "frame": ends, **about, "points": points}, projection
+
+    def _draw(self) -> dict[str, int]:
+        """Texts and numbers of exemplars: a sample, because λ of all can take minutes, and more points would hide each
+        other."""
+        writer, retriever = self._desk.writer, self._desk.retriever
+        order = np.random.default_rng(1).permutation(len(retriever.corpus.targets("train")))
+        numbers: dict[str, int] = {}  # the first one of several with the same text stands for all
+        for number in order.tolist():
+            if retriever.find_number(f"train-{number}") is not None:
+                numbers.setdefault(writer.exemplar_text(number), number)
+            if len(numbers) == MOST_POINTS:
+                break
+        return numbers
 
     def _label(self, numbers: dict[str, int]) -> tuple[str, list[str | None]]:
         styles = known_styles(self._desk.writer.run.config.corpus)
@@ -158,7 +182,8 @@ class StyleMap:
 
 
 def _place(point: np.ndarray) -> dict[str, float]:
-    return {"x": round(float(point[0]), 5), "y": round(float(point[1]), 5) if len(point) > 1 else 0.0}
+    x, y = (*point.tolist(), 0.0)[:2]
+    return {"x": float(f"{x:.6g}"), "y": float(f"{y:.6g}")}  # λ may vary by thousandths
 
 
 def style_routes(desk: Desk, problems: dict[int | str, dict[str, Any]]) -> APIRouter:

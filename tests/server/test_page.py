@@ -51,8 +51,16 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
     """Opens the page in a window of its own. Errors of its script, and warnings of the browser, are failures."""
     contexts, faults = [], []
 
-    def opened(width: int, fragment: str | None = None, prepare: Any = None, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    def opened(
+        width: int, fragment: str | None = None, prepare: Any = None, scheme: str = "light", touch: bool = False
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme=scheme,
+            reduced_motion="reduce",  # what scrolls smoothly would move under the pointer
+            has_touch=touch,
+            is_mobile=touch,
+        )
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -189,6 +197,122 @@ def test_a_drag_between_two_points_moves_the_wording(open_page: Any, server: Ser
         expect(card.locator(".share-shown")).to_have_text(f"{share * 100:.0f} %")
         expect(card.locator(".written")).to_have_text(text)
         expect(page.locator("#map-tip")).to_have_text(text)
+
+
+class Finger:
+    """Real touches, which the browser may take for scrolling."""
+
+    def __init__(self, page: Any):
+        self.page, self._session = page, page.context.new_cdp_session(page)
+
+    def _send(self, kind: str, *points: tuple[float, float]) -> None:
+        touches = [{"x": x, "y": y} for x, y in points]
+        self._session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+
+    def drag(self, *places: tuple[float, float]) -> None:
+        self._send("touchStart", places[0])
+        for (ax, ay), (bx, by) in itertools.pairwise(places):
+            for part in range(1, 13):
+                self._send("touchMove", (ax + part * (bx - ax) / 12, ay + part * (by - ay) / 12))
+                self.page.wait_for_timeout(10)
+        self._send("touchEnd")
+
+    def tap(self, place: tuple[float, float]) -> None:
+        self._send("touchStart", place)
+        self._send("touchEnd")
+
+
+def centre_map(page: Any) -> dict[str, float]:
+    page.locator("#map").evaluate("one => one.scrollIntoView({ block: 'center' })")
+    return page.locator("#map").bounding_box()
+
+
+def test_a_finger_drags_between_two_points_and_moves_the_handle(open_page: Any, server: Server) -> None:
+    page = ready(open_page(PHONE, touch=True))
+    finger = Finger(page)
+    centre_map(page)
+    points = shown_points(page, server)
+    (_, ax, ay), (_, bx, by) = lonely(points, "loud"), lonely(points, "calm")
+    finger.drag((ax, ay), (bx, by + 40), (bx, by))  # also upwards, which would scroll
+    card = page.locator(".card", has_text="Between two")
+    expect(card.locator(".written")).to_have_text(re.compile("k5"))
+    for beside, share, text in ((12, 0, LOUD_TEXT), (-12, 1, CALM_TEXT)):
+        box = centre_map(page)
+        handle = page.locator("#map .handle").bounding_box()
+        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+        line = page.locator("#map .line").evaluate("one => ['x1', 'y1', 'x2', 'y2'].map(k => +one.getAttribute(k))")
+        end = (box["x"] + line[2 * share], box["y"] + line[2 * share + 1])
+        finger.drag((x, y + beside), (end[0], end[1] + beside), (2 * end[0] - x, 2 * end[1] - y))
+        expect(card.locator(".share-shown")).to_have_text(f"{share * 100} %")
+        expect(card.locator(".written")).to_have_text(text)
+        expect(page.locator("#map-tip")).to_have_text(text)
+
+
+def test_a_finger_on_the_map_scrolls_where_there_is_no_point(open_page: Any, server: Server) -> None:
+    page = ready(open_page(PHONE, touch=True))
+    box = centre_map(page)
+    points = shown_points(page, server)
+    spots = [(box["x"] + 3 * i, box["y"] + 3 * j) for i in range(6, 110) for j in range(6, 90)]
+    room = {spot: min((spot[0] - x) ** 2 + (spot[1] - y) ** 2 for _, x, y in points) for spot in spots}
+    free = max(room, key=room.__getitem__)
+    assert room[free] > 15**2
+    before = page.evaluate("scrollY")
+    Finger(page).drag(free, (free[0], free[1] + 150))
+    page.wait_for_function("before => scrollY < before - 50", arg=before)
+    expect(page.locator(".card")).to_have_count(4)
+
+
+def test_a_tap_fills_the_tip_and_shows_the_card(open_page: Any, server: Server) -> None:
+    page = ready(open_page(PHONE, touch=True))
+    centre_map(page)
+    point, x, y = lonely(shown_points(page, server), "calm")
+    Finger(page).tap((x, y))
+    expect(page.locator("#map-tip")).to_have_text(f"calm: {point['text']}")
+    card = page.locator(".card", has=page.locator(".origin", has_text="From the map"))
+    expect(card).to_be_in_viewport()
+    expect(card.locator(".written")).to_have_text(CALM_TEXT)
+
+
+def test_far_points_stand_hollow_at_the_border(open_page: Any, server: Server) -> None:
+    told = server.ask("/v1/map")[1]
+    far, *rest = told["points"]
+    changed = {**told, "uniform": True, "points": [{**far, "x": 1e4, "y": -1e4}, *rest]}
+
+    def prepare(page: Any) -> None:
+        page.route("**/v1/map", lambda route: route.fulfill(json=changed))
+
+    page = ready(open_page(DESK, prepare=prepare))
+    place = "one => one.getAttribute('transform').match(/[\\d.]+/g).map(Number)"
+    x, y = page.locator("#map .points .outside").evaluate(place)
+    view = page.locator("#map").evaluate("one => [one.viewBox.baseVal.width, one.viewBox.baseVal.height]")
+    assert [x, y] == [view[0] - 18, view[1] - 18]
+    others = page.locator("#map .points path:not(.outside)").evaluate_all(f"all => all.map({place})")
+    assert max(x for x, _ in others) - min(x for x, _ in others) > 0.5 * view[0]
+    note = page.locator("#map-note")
+    expect(note).to_have_text(
+        "This model makes almost no difference between exemplars, so places on the map mean little. "
+        "Hollow points at the border lie farther out: 1."
+    )
+    looks = [
+        page.locator(f"#map .points {kind}").first.evaluate("one => getComputedStyle(one).fill")
+        for kind in (".outside", "path:not(.outside)")
+    ]
+    assert looks[0] == "rgb(255, 255, 255)" != looks[1]
+    expect(ready(open_page(DESK)).locator("#map-note")).to_be_hidden()
+
+
+def test_the_skip_link_leaves_the_address_alone(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    page.wait_for_timeout(700)  # the address follows the last change
+    address = page.url
+    page.locator("#skip").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#cards-title")).to_be_focused()
+    assert page.url == address
+    page.reload()
+    expect(page.locator(".card textarea").nth(3)).to_have_value(LOUD)
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])

@@ -28,6 +28,12 @@ def test_the_map_has_exemplars_with_places_and_groups(server: Server) -> None:
         assert (status, kept["text"]) == (200, point["text"])
     loud, calm = (np.array([p["x"] for p in found["points"] if p["group"] == name]) for name in ("loud", "calm"))
     assert abs(loud.mean() - calm.mean()) > loud.std() + calm.std()  # what differs most is the manner
+    for axis, (begin, end) in found["frame"].items():
+        values = np.array([point[axis] for point in found["points"]])
+        assert ((begin <= values) & (values <= end)).mean() > 0.9
+        assert {begin, end} <= {*values}
+    assert found["spread"] > 0.05
+    assert found["uniform"] is False
 
 
 def test_a_deleted_exemplar_leaves_the_map(server: Server) -> None:

@@ -70,7 +70,9 @@ function putCard(card, place, first) {
 export function reveal(card) {
   if (!card?.element?.isConnected) return;
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-  if (matchMedia("(min-width: 60rem)").matches) card.element.scrollIntoView({ block: "nearest", behavior });
+  // On a narrow window the map is below the cards, and a finger is about to move the handle on it.
+  const stays = card.kind === "between" && !matchMedia("(min-width: 60rem)").matches;
+  if (!stays) card.element.scrollIntoView({ block: "nearest", behavior });
   card.element.classList.add("new");
   setTimeout(() => card.element.classList.remove("new"), 900);
 }

@@ -17,12 +17,15 @@ const REST = "M-1.8 0a1.8 1.8 0 1 0 3.6 0a1.8 1.8 0 1 0-3.6 0";
 export let map = null; // { meaning, labels, points }, once it is there
 export const places = new Map(); // text -> { x, y }
 let size = { width: 0, height: 0 };
-let scale = null; // { x, y, wide, high } of the plane
-
 export const shownPoints = () => map.points.filter((point) => !state.hidden.includes(point.label ?? ""));
+/** From 0 to 1 inside the frame of the map. */
+const within = (value, [begin, end]) => (end > begin ? (value - begin) / (end - begin) : 0.5);
+const isOutside = ({ x, y }) => [within(x, map.frame.x), within(y, map.frame.y)].some((one) => one < 0 || one > 1);
+const clamp = (share) => Math.min(1, Math.max(0, share));
+/** What lies outside the frame is shown at its border. */
 export const toPixels = ({ x, y }) => [
-  18 + ((x - scale.x) / scale.wide) * (size.width - 36),
-  18 + (1 - (y - scale.y) / scale.high) * (size.height - 36),
+  18 + clamp(within(x, map.frame.x)) * (size.width - 36),
+  18 + (1 - clamp(within(y, map.frame.y))) * (size.height - 36),
 ];
 
 function draw(tag, attributes, ...children) {
@@ -47,16 +50,21 @@ export async function loadMap() {
   } finally {
     endNotice("map");
   }
-  const [[left, right], [low, high]] = ["x", "y"].map((key) => {
-    const values = map.points.map((point) => point[key]);
-    return [Math.min(...values), Math.max(...values)];
-  });
-  scale = { x: left, y: low, wide: right - left || 1, high: high - low || 1 };
   for (const point of map.points) places.set(point.text, point);
   $("map-frame").hidden = false;
+  describeMap();
   $("finder").hidden = false;
   showMap();
   placeSoon();
+}
+
+function describeMap() {
+  const outside = map.points.filter(isOutside).length;
+  const notes = [];
+  if (map.uniform) notes.push("This model makes almost no difference between exemplars, so places on the map mean little.");
+  if (outside) notes.push(`Hollow points at the border lie farther out: ${outside.toLocaleString("en")}.`);
+  $("map-note").textContent = notes.join(" ");
+  $("map-note").hidden = !notes.length;
 }
 
 export function showMap() {
@@ -98,6 +106,7 @@ export function drawMap() {
     const shape = shapeOf(point.label);
     const [x, y] = toPixels(point);
     shape.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+    if (isOutside(point)) shape.classList.add("outside");
     points.append(shape);
   }
   $("map").replaceChildren(points, draw("g", { id: "marks" }));

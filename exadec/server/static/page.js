@@ -7,7 +7,7 @@ import { openExport } from "./export.js";
 import { find, showEnds } from "./finder.js";
 import { drawMap, loadMap, showMap } from "./map.js";
 import { loadModel, model } from "./model.js";
-import { hover, leave, press } from "./pointing.js";
+import { hover, leave, press, touch } from "./pointing.js";
 import { ask } from "./server.js";
 import { offerGroups, retrieve, showRows, showSource, sourceChanged } from "./source.js";
 import { fromAddress, keep, state, toAddress } from "./state.js";
@@ -53,6 +53,10 @@ function listen() {
   listenToDemands(writeAllSoon);
   $("more").onclick = retrieve;
   $("add-card").onclick = () => addCard({ kind: "own", text: "" })?.element.querySelector("textarea").focus();
+  $("skip").onclick = (event) => {
+    event.preventDefault(); // the address holds the page's state, and not a place on it
+    $("cards-title").focus();
+  };
   $("link").onclick = (event) => copy(`${location.href.split("#")[0]}#${toAddress()}`, event.currentTarget);
   $("export").onclick = openExport;
   $("copy-markdown").onclick = (event) => copy($("markdown").value, event.currentTarget);
@@ -63,6 +67,8 @@ function listen() {
   $("map").onpointerdown = press;
   $("map").onpointermove = hover;
   $("map").onpointerleave = leave;
+  // Without `passive: false`, the browser would scroll at once. It heeds `touch-action` only of the whole map.
+  $("map").addEventListener("touchstart", touch, { passive: false });
   addEventListener("resize", later(150, drawMap));
   addEventListener("hashchange", restore);
 }

@@ -6,6 +6,7 @@ import { between } from "./state.js";
 import { $, named } from "./tools.js";
 
 const NEAR = 14; // pixels between the pointer and a point
+const NEAR_HANDLE = 24; // of a finger, which is broader than the handle
 
 function pixelsOf(event) {
   const box = $("map").getBoundingClientRect();
@@ -23,15 +24,33 @@ function nearest(event) {
   return best?.point ?? null;
 }
 
+/** The card whose handle a pointer is on. */
+function heldCard(event) {
+  const handle = $("map").querySelector(".handle");
+  const [x, y] = pixelsOf(event);
+  const isNear = handle && Math.hypot(handle.cx.baseVal.value - x, handle.cy.baseVal.value - y) <= NEAR_HANDLE;
+  return event.target.closest(".handle") || (isNear && event.pointerType !== "mouse") ? between() : null;
+}
+
+/** A finger that comes down on a point or on the handle drags; anywhere else it scrolls the page. */
+export function touch(event) {
+  const [finger, ...others] = event.touches;
+  if (!others.length && (heldCard(finger) || nearest(finger))) event.preventDefault();
+}
+
 /** A press on a point and a release on another one make a card between them; on the same one, they use it. */
 export function press(event) {
-  const card = between();
-  if (event.target.closest(".handle") && card) {
+  if (!event.isPrimary || event.button) return;
+  const card = heldCard(event);
+  if (card) {
     follow(event, (moved) => setShare(card, shareAt(moved, card)), () => {});
     return;
   }
   const start = nearest(event);
-  if (!start) return;
+  if (!start) {
+    showTip(usualTip());
+    return;
+  }
   const stretch = (moved) => {
     drawMarks([...toPixels(start), ...pixelsOf(moved)]);
     showTip(nearest(moved)?.text ?? start.text);
@@ -39,8 +58,10 @@ export function press(event) {
   follow(event, stretch, (released) => {
     const end = nearest(released);
     drawMarks();
-    if (end === start) useExemplar(start);
-    else if (end) goBetween(start, end);
+    if (end === start) {
+      useExemplar(start);
+      showTip(describePoint(start));
+    } else if (end) goBetween(start, end);
   });
 }
 
@@ -61,17 +82,20 @@ function follow(event, move, done) {
 export function hover(event) {
   const point = nearest(event);
   $("map").classList.toggle("over", Boolean(point));
-  if (!point) {
-    leave();
-    return;
-  }
-  const whose = named(point.label ?? point.group ?? "");
-  showTip(`${whose}${whose && ": "}${point.text}`);
+  showTip(point ? describePoint(point) : usualTip());
 }
 
-export function leave() {
-  showTip(between()?.answer?.text ?? "");
+/** A finger leaves with every tap: what it tapped stays in the tip. */
+export function leave(event) {
+  if (event.pointerType !== "touch") showTip(usualTip());
 }
+
+function describePoint(point) {
+  const whose = named(point.label ?? point.group ?? "");
+  return `${whose}${whose && ": "}${point.text}`;
+}
+
+const usualTip = () => between()?.answer?.text ?? "";
 
 function shareAt(event, card) {
   const [[ax, ay], [bx, by]] = [toPixels(places.get(card.a)), toPixels(places.get(card.b))];
