@@ -584,20 +584,29 @@ def test_leaks_and_facts_are_counted_and_marked(open_page: Any) -> None:
     words = [
         {**word, "text": "up", "start": 0, "end": 2, "origin": "exemplar", "fact": None},
         {**word, "text": "12", "start": 3, "end": 5, "origin": "exemplar", "fact": "unlicensed"},
+        {**word, "text": "13", "start": 7, "end": 9, "origin": "other", "fact": "unlicensed"},
     ]
-    answer = {"text": "up 12!", "words": words, "truncated": 0, "exemplar_truncated": 3}
+    answer = {"text": "up 12! 13", "words": words, "truncated": 0, "exemplar_truncated": 3}
 
     def prepare(page: Any) -> None:
         page.route("**/v1/write", lambda route: route.fulfill(json=answer))
 
     page = open_page(DESK, prepare=prepare)
-    expect(text_of(page, 0)).to_have_text("up 12!")
+    expect(text_of(page, 0)).to_have_text("up 12! 13")
     card = page.locator(".card").first
     expect(card.locator(".detail")).to_have_text(
-        "2 words from the exemplar only · 1 word of facts without licence · the end of the exemplar was not read"
+        "2 words from the exemplar only · 2 words of facts without licence · the end of the exemplar was not read"
     )
     expect(card.get_by_role("button", name="up, from the exemplar only")).to_have_class("word exemplar")
-    expect(card.get_by_role("button", name="12, fact without licence")).to_have_class("word unlicensed")
+    both = card.get_by_role("button", name="12, from the exemplar only, fact without licence")
+    expect(both).to_have_class("word exemplar unlicensed")
+    expect(card.get_by_role("button", name="13, fact without licence")).to_have_class("word unlicensed")
+    look = "one => [getComputedStyle(one).textDecorationLine, getComputedStyle(one).textDecorationStyle]"
+    assert both.evaluate(look) == ["underline", "wavy"]
+    assert both.locator(".fact").evaluate(look) == ["underline", "double"]
+    assert both.evaluate("one => getComputedStyle(one, '::after').content").startswith('"↩!"')
+    both.hover()
+    expect(card.locator(".detail")).to_have_text(re.compile("12 from the exemplar only, fact without licence · "))
 
 
 def test_the_map_can_be_used_by_keyboard(open_page: Any, server: Server) -> None:

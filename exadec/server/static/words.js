@@ -13,17 +13,28 @@ export function showWords(card) {
   showTally(card);
 }
 
+/** A word can be a leak and part of a fact without licence at once: then it has the marks of both. */
+function kindsOf({ origin, fact }) {
+  if (fact !== "unlicensed") return [origin];
+  return origin === "other" ? [fact] : [origin, fact];
+}
+
+const meaningsOf = (kinds) => kinds.map((kind) => MEANINGS[kind]).filter(Boolean).join(", ");
+
 function wordsOf(answer, detail) {
   const parts = [];
   const letters = [...answer.text]; // places count characters, of which JavaScript gives some two units
   let behind = 0;
   answer.words.forEach((word, number) => {
     parts.push(letters.slice(behind, word.start).join(""));
-    const kind = word.fact === "unlicensed" ? "unlicensed" : word.origin;
-    const shown = make("span", { kind: `word ${kind}`, role: "button", tabindex: number ? -1 : 0, text: word.text });
+    const kinds = kindsOf(word);
+    const shown = make("span", { kind: ["word", ...kinds].join(" "), role: "button", tabindex: number ? -1 : 0 });
+    // An element has one line, so that a word with two marks needs another element.
+    shown.append(kinds.length > 1 ? make("span", { kind: "fact", text: word.text }) : word.text);
     shown.setAttribute("aria-describedby", detail.id);
-    if (MEANINGS[kind]) shown.setAttribute("aria-label", `${word.text}, ${MEANINGS[kind]}`);
-    shown.onfocus = shown.onpointerenter = () => showDetail(detail, word, kind);
+    const meanings = meaningsOf(kinds);
+    if (meanings) shown.setAttribute("aria-label", `${word.text}, ${meanings}`);
+    shown.onfocus = shown.onpointerenter = () => showDetail(detail, word, meanings);
     parts.push(shown);
     behind = word.end;
   });
@@ -32,8 +43,8 @@ function wordsOf(answer, detail) {
   return parts;
 }
 
-function showDetail(detail, word, kind) {
-  const facts = [make("b", { text: word.text }), ` ${MEANINGS[kind] ?? "the model’s own"}`];
+function showDetail(detail, word, meanings) {
+  const facts = [make("b", { text: word.text }), ` ${meanings || "the model’s own"}`];
   if (word.copied === null) facts.push(" · this model does not copy");
   else facts.push(" · copied ", meter(word.copied));
   const attended = word.attended.map(({ text, weight }) => make("span", { kind: "attended" }, `${text} `, meter(weight)));
