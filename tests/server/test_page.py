@@ -638,10 +638,21 @@ def test_a_house_style_is_saved_and_used(open_page: Any, server: Server) -> None
     name = page.get_by_label("Name of the style")
     name.fill("brief")
     name.press("Enter")
-    expect(page.get_by_role("alert").first).to_have_text(re.compile("Tick one card"))
+    said = page.locator("#style-said")
+    expect(said).to_have_text(re.compile("Tick one card"))
+    expect(said).to_be_in_viewport()
     page.get_by_label("Exemplar", exact=True).last.fill(CALM)
     page.locator(".card").nth(3).get_by_role("checkbox").check()
-    page.get_by_role("button", name="Save style").click()
+    name.fill("a/b")
+    name.press("Enter")
+    expect(said).to_have_text(re.compile("'a/b' cannot be the name of a style"))
+    expect(name).to_have_value("a/b")
+    for verb in ("Saved", "Replaced"):
+        name.fill("brief")
+        page.get_by_role("button", name="Save style").click()
+        expect(said).to_have_text(f"{verb} the style brief.")
+        expect(name).to_have_value("")
+    expect(page.locator("#notice")).to_be_hidden()
     page.locator("#styles").get_by_role("button", name=re.compile("^brief")).click()
     assert server.ask("/v1/styles/brief")[1]["exemplars"] == [{"exemplar": CALM, "weight": 1.0}]
     expect(page.locator(".origin").last).to_have_text("House style · brief")
@@ -813,8 +824,8 @@ def test_a_text_stays_one_stop_of_the_tab_key(open_page: Any) -> None:
 def test_a_card_shows_its_style_as_it_was_saved_last(open_page: Any, server: Server) -> None:
     page = ready(open_page(DESK))
     page.locator(".card").nth(3).get_by_role("checkbox").check()
-    page.get_by_label("Name of the style").fill("changing")
     for exemplar, text in ((CALM, CALM_TEXT), (LOUD, LOUD_TEXT)):
+        page.get_by_label("Name of the style").fill("changing")
         page.locator(".card textarea").nth(3).fill(exemplar)
         page.get_by_role("button", name="Save style").click()
         if exemplar == CALM:

@@ -4,7 +4,7 @@ import { addCard, reveal, styleChanged } from "./cards.js";
 import { exemplarsOf, loadStyles, model, styles } from "./model.js";
 import { ask } from "./server.js";
 import { state } from "./state.js";
-import { $, make, notify, say } from "./tools.js";
+import { $, make, notify } from "./tools.js";
 
 export async function showStyles() {
   if (!model.adapts) return;
@@ -19,20 +19,30 @@ export async function showStyles() {
     use.append(make("span", { kind: "soft", text: ` ${exemplars.length} exemplar${exemplars.length === 1 ? "" : "s"}` }));
     use.onclick = () => reveal(addCard({ kind: "style", style: name }));
     const away = make("button", { type: "button", kind: "quiet", text: "✕", "aria-label": `Remove the style ${name}` });
-    away.onclick = () => changeStyle(name, "DELETE", undefined, "Removed.");
+    away.onclick = () => changeStyle(name, "DELETE", undefined, `Removed the style ${name}.`);
     return make("li", {}, use, away);
   }));
 }
 
+/** What came of a change, beside the form: the top of the page may be far away. */
+function sayHere(text, isFault = false) {
+  $("style-said").textContent = text;
+  $("style-said").className = isFault ? "fault" : "done";
+  $("style-said").hidden = false;
+  $("style-said").scrollIntoView({ block: "nearest" });
+}
+
+/** True if the server did it. */
 async function changeStyle(name, method, body, done) {
   try {
     await ask(`styles/${encodeURIComponent(name)}`, body, { method });
-    notify("");
-    say(done);
-    await showStyles();
   } catch (error) {
-    notify(error.message);
+    sayHere(error.message, true);
+    return false;
   }
+  sayHere(done);
+  await showStyles();
+  return true;
 }
 
 /** The exemplars of a card, with weights that sum to 1. */
@@ -49,10 +59,12 @@ export async function saveStyle(event) {
   const name = $("style-name").value.trim();
   const parts = state.cards.filter((card) => card.chosen).flatMap(partsOf);
   if (!parts.length) {
-    notify("Tick one card or more first: the style is the mean of their exemplars.");
+    sayHere("Tick one card or more first: the style is the mean of their exemplars.", true);
     return;
   }
   const exemplars = parts.map(([exemplar, weight]) => ({ exemplar, weight }));
-  await changeStyle(name, "PUT", { exemplars }, `Saved the style ${name}.`);
+  const verb = exemplarsOf(name).length ? "Replaced" : "Saved";
+  if (!(await changeStyle(name, "PUT", { exemplars }, `${verb} the style ${name}.`))) return;
+  $("style-name").value = "";
   styleChanged(name);
 }
