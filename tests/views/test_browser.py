@@ -147,6 +147,23 @@ def test_a_name_is_not_broken_unless_it_is_very_long(open_page: Any) -> None:
         assert box["width"] <= PHONE / 2
 
 
+def test_the_name_of_a_field_is_not_broken_unless_it_is_very_long(open_page: Any) -> None:
+    page = open_page("tables", PHONE)
+    name = page.locator(".record tbody th").first
+    line = page.locator(".record tbody th").evaluate_all("all => Math.min(...all.map(one => one.clientHeight))")
+    name.evaluate("one => one.nextElementSibling.append(' ' + 'a long value '.repeat(30))")
+    for text, is_broken in (("description", False), ("w" * 80, True)):
+        name.evaluate("(one, text) => { one.textContent = text; }", text)
+        height = name.evaluate("""one => {
+            const letters = document.createRange();
+            letters.selectNodeContents(one);
+            return letters.getBoundingClientRect().height;
+        }""")
+        assert (height > line) == is_broken
+    assert name.bounding_box()["width"] <= PHONE / 2
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE
+
+
 def test_score_table_scrolls_with_the_keyboard(open_page: Any) -> None:
     page = open_page("wire", PHONE)
     page.keyboard.press("Tab")
