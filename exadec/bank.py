@@ -165,6 +165,13 @@ def frame(points: np.ndarray) -> np.ndarray:
     return np.stack([near.min(0).filled(), near.max(0).filled()])
 
 
+def clamp(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 2) -> (n, 2), (n,): the points moved to the border of their frame, and which of them lay outside."""
+    low, high = frame(points)
+    inside = np.clip(points, low, high)
+    return inside, (inside != points).any(1)
+
+
 def spread(rows: np.ndarray) -> float:
     """Of (n, ...): how far λ of an exemplar lies from their middle, as a share of the length of λ.
 

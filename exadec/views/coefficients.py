@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from exadec.bank import spread
 from exadec.corpus.prepare import Corpus
 from exadec.corpus.readers import known_styles
 from exadec.corpus.vocabulary import UNK
@@ -44,6 +45,8 @@ class CoefficientMap:
     """The same percentage for random neighbours."""
     told: bool
     """Whether the model reads the label with its sources."""
+    spread: float
+    """How far λ of an exemplar lies from their middle, as a share of its length."""
 
 
 def choose_adaptive(systems: Sequence[System]) -> System | None:
@@ -75,7 +78,7 @@ def map_coefficients(system: System, split: str) -> CoefficientMap:
         labels = _keep_frequent(labels) if meaning == "group" else labels
     points, explained = project(coefficients)
     told = meaning == "group" and run.config.corpus.group_in_source
-    return CoefficientMap(points, explained, labels, meaning, agreement, chance, told)
+    return CoefficientMap(points, explained, labels, meaning, agreement, chance, told, spread(coefficients))
 
 
 def read_coefficients(model: Seq2seq, exemplars: Sequence[np.ndarray]) -> np.ndarray:

@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from exadec.bank import clamp
 from exadec.exemplars.audit import Distribution
 from exadec.textmetrics import Measured, confidence_interval, mean_score
 from exadec.training.events import Evaluated, LossLine
@@ -156,22 +157,20 @@ def plot_coefficients(mapped: CoefficientMap, narrow: bool = False) -> str:
     with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
         figure = Figure(figsize=(_NARROW, 5.2) if narrow else (_WIDE, 5.0), layout="constrained")
         axes = figure.subplots()
-        labels = mapped.labels or [""] * len(mapped.points)
+        points, outside = clamp(mapped.points)
+        labels = mapped.labels or [""] * len(points)
         named = sorted(set(labels) - {OTHER}) + ([OTHER] if OTHER in labels else [])
         for index, label in enumerate(named):
-            chosen = mapped.points[[i for i, other in enumerate(labels) if other == label]]
             colour = _LABEL_COLOURS[index % len(_LABEL_COLOURS)] if mapped.labels else _VARIANT_COLOURS["adadec"]
-            axes.scatter(
-                chosen[:, 0],
-                chosen[:, 1],
-                s=30,
-                c="#bbbbbb" if label == OTHER else colour,
-                marker=_LABEL_MARKERS[index % len(_LABEL_MARKERS)],
-                alpha=0.75,
-                linewidths=0.4,
-                edgecolors="white",
-                label=_legend_name(label, mapped.meaning),
-            )
+            colour = "#bbbbbb" if label == OTHER else colour
+            marker = _LABEL_MARKERS[index % len(_LABEL_MARKERS)]
+            chosen = np.array([other == label for other in labels])
+            near, far = points[chosen & ~outside], points[chosen & outside]
+            look: dict[str, Any] = {"c": colour, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
+            name = _legend_name(label, mapped.meaning)
+            axes.scatter(near[:, 0], near[:, 1], s=30, marker=marker, label=name, **look)
+            hollow: dict[str, Any] = {"c": "white", "linewidths": 1, "edgecolors": colour}
+            axes.scatter(far[:, 0], far[:, 1], s=30, marker=marker, **hollow)
         if mapped.labels:
             _add_legend(figure, axes, narrow, title=mapped.meaning, markerscale=1.4)
         axes.set_aspect("equal", adjustable="datalim")

@@ -13,6 +13,7 @@ from string import Template
 import numpy as np
 
 from exadec.api import Writer
+from exadec.bank import LITTLE, clamp
 from exadec.corpus.naming import name_data_set
 from exadec.errors import InputError
 from exadec.files import write_text
@@ -236,6 +237,11 @@ def _describe_map(mapped: CoefficientMap) -> str:
         f"the same manner. Two components show {sum(mapped.explained):.0%} of the variance, so points that overlap "
         "here may be far apart in the other dimensions. "
     )
+    outside = int(clamp(mapped.points)[1].sum())
+    if outside:
+        shared += f"Hollow points at the border lie farther out: {outside:,}. "
+    if mapped.spread < LITTLE:
+        shared += "This model makes almost no difference between exemplars, so places on the map mean little. "
     if not mapped.labels:
         return f"{shared}The data does not say whose voice an exemplar is, so all points have one colour."
     look = f"{shared}Look for {mapped.meaning}s that are apart from each other: "

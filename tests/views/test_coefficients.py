@@ -1,5 +1,6 @@
 """The map of λ: principal components, and colours by style or group."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from exadec.training.evaluation import evaluate
 from exadec.training.trainer import train
 from exadec.views.coefficients import choose_adaptive, map_coefficients, project
 from exadec.views.plots import plot_coefficients
-from exadec.views.report import write_report
+from exadec.views.report import _describe_map, write_report
 from exadec.views.results import Results, compare_runs
 from support.tiny_runs import tiny_config
 
@@ -26,6 +27,18 @@ def test_principal_components_recover_a_plane() -> None:
     assert explained[0] > explained[1]
     centred = plane - plane.mean(axis=0)
     assert points @ points.T == pytest.approx(centred @ centred.T)  # the same up to rotation
+
+
+def test_the_report_says_what_the_map_cannot_show(results: Results) -> None:
+    system = choose_adaptive(results.systems)
+    assert system is not None
+    mapped = map_coefficients(system, "test")
+    far = np.random.default_rng(1).uniform(size=(100, 2))
+    far[0] = (1e4, 0)
+    shown = _describe_map(dataclasses.replace(mapped, points=far, spread=0.01))
+    assert "Hollow points at the border lie farther out: 1. " in shown
+    assert "places on the map mean little" in shown
+    assert "Hollow" not in _describe_map(dataclasses.replace(mapped, points=far[1:], spread=0.5))
 
 
 def test_map_has_a_point_per_distinct_exemplar_coloured_by_style(results: Results) -> None:

@@ -78,6 +78,22 @@ def texts_of(drawn: str) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.fromstring(drawn).iter(svg)]
 
 
+def test_far_points_are_drawn_hollow_and_the_others_stay_apart(results: Results) -> None:
+    mapped = map_coefficients(results.systems[1], results.split)
+    places = np.random.default_rng(2).uniform(-1, 1, size=(100, 2))
+    plain, far = (
+        dataclasses.replace(mapped, points=points, labels=[])
+        for points in (places, np.concatenate([places[:99], [[500.0, 0.0]]]))
+    )
+    hollow = "fill: #ffffff; stroke: #0072b2"
+    assert hollow not in plot_coefficients(plain)
+    drawn = plot_coefficients(far)
+    assert hollow in drawn
+    across = [float(x) for x in re.findall(r'<use [^>]*x="([\d.]+)"', drawn)]
+    assert len(across) == 100
+    assert np.median(np.abs(np.array(across) - np.median(across))) > 50
+
+
 def test_names_of_groups_are_drawn_as_they_are(results: Results) -> None:
     """Though matplotlib would read some as formulas, leave out others, and lacks the letters of the last one."""
     mapped = map_coefficients(results.systems[1], results.split)
