@@ -64,8 +64,9 @@ def open_page(browser: Any, server: Server) -> Iterator[Any]:
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
-        # What the server refuses is logged by the browser; the page says it in its own words.
-        page.on("console", lambda one: "status of" in one.text or faults.append(one.text))
+        # What the server refuses, or a test, is logged by the browser; the page says it in its own words.
+        refused = re.compile("status of|ERR_FAILED")
+        page.on("console", lambda one: refused.search(one.text) or faults.append(one.text))
         if prepare is not None:
             prepare(page)
         page.goto(f"{server.address}/{link(source=SOURCE) if fragment is None else fragment}")
@@ -691,6 +692,9 @@ def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: S
     page = ready(open_page(DESK, prepare=as_if_guided(server)))
     page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
     expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    for control, help_text in (("strength", "How much the exemplar decides"), ("followed", "written again with more")):
+        expect(page.locator(f"#{control}-help")).to_contain_text(help_text)
+        expect(page.locator(f"#{control}")).to_have_accessible_description(re.compile(help_text))
     with page.expect_request(lambda one: '"guidance":1.5' in (one.post_data or "")):
         page.get_by_role("slider", name="Strength").fill("1.5")
     with page.expect_request(lambda one: '"manner":"followed"' in (one.post_data or "")):
@@ -701,6 +705,7 @@ def test_strength_is_sent_where_the_model_has_guidance(open_page: Any, server: S
     plain = ready(open_page(DESK))
     expect(plain.locator("#strength")).to_be_hidden()
     expect(plain.locator("#followed")).to_be_hidden()
+    expect(plain.locator("#strength-help")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
@@ -722,6 +727,84 @@ def test_a_refusal_is_said_on_its_card(open_page: Any, status: int, message: str
     card.get_by_role("button", name="Try again").click()
     expect(text_of(page, 0)).to_have_text(re.compile("k"))
     expect(card.get_by_role("alert")).to_have_count(0)
+
+
+def test_after_a_failure_trying_again_retrieves_first(open_page: Any, server: Server) -> None:
+    """Otherwise the exemplars would be those of the source before."""
+    page = ready(open_page(DESK))
+    page.route(re.compile("/v1/(retrieve|write)$"), lambda route: route.abort())
+    source = "house9 house9 house9 n7 k8"
+    page.get_by_label("Source", exact=True).fill(source)
+    fault = "The server cannot be reached. Is it still running?"
+    expect(page.locator("#notice")).to_have_text(fault)
+    expect(page.locator(".card").nth(1).get_by_role("alert")).to_have_text(fault)
+    expect(page.locator(".origin")).to_have_text([*["Retrieved earlier"] * 3, "Empty"])
+    page.unroute(re.compile("/v1/(retrieve|write)$"))
+    with page.expect_response("**/v1/retrieve") as answer:
+        page.get_by_role("button", name="Try again").nth(1).click()
+    found = answer.value.json()["exemplars"]
+    for number in range(3):
+        expect(text_of(page, number)).to_have_text(re.compile("k8"))
+    expect(page.locator(".origin").first).to_have_text(f"Retrieved · similarity {found[0]['similarity']:.2f}")
+    expect(page.locator(".card textarea").first).to_have_value(found[0]["text"])
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+def test_the_end_of_a_failure_is_the_end_of_its_notice(open_page: Any) -> None:
+    page = ready(open_page(DESK))
+    page.route("**/v1/retrieve", lambda route: route.abort())
+    page.get_by_role("button", name="Retrieve again").click()
+    expect(page.locator("#notice")).to_have_text(re.compile("cannot be reached"))
+    expect(page.locator(".origin").first).to_have_text(re.compile("similarity"))  # the source is the same
+    page.get_by_label("Exemplar", exact=True).last.fill(LOUD)
+    expect(text_of(page, 3)).to_have_text(LOUD_TEXT)
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_a_table_of_the_examples_opens_as_a_table(open_page: Any) -> None:
+    table = [["name", "house3 house3 house3"], ["food", "n4 k5"]]
+    cells = ["name", "house3 house3 house3", "food", "n4 k5"]
+    triples = [["The Oak", "food", "n4"], ["The Oak", "area", "k5"]]
+    examples = [
+        {"source": "name : house3 house3 house3 | food : n4 k5", "table": table, "group": None},
+        {"source": SOURCE, "table": None, "group": None},
+        {"source": "subject : The Oak | food : n4 | area : k5", "table": triples, "group": None},
+    ]
+
+    def prepare(page: Any) -> None:
+        page.route("**/v1/examples", lambda route: route.fulfill(json={"examples": examples}))
+
+    page = open_page(DESK, "", prepare=prepare)
+    with page.expect_request("**/v1/write") as request:
+        page.reload()
+    assert request.value.post_data_json["table"] == table
+    expect(page.get_by_role("radio", name="Table")).to_be_checked()
+    assert page.locator("#rows input").evaluate_all("all => all.map(one => one.value)") == cells
+    choice = page.get_by_label("Example")
+    expect(choice.locator("option:checked")).to_have_text("name: house3 house3 house3; food: n4 k5")
+    for number in (1, 2):
+        choice.select_option(index=number + 1)
+        expect(page.get_by_label("Source", exact=True)).to_have_value(examples[number]["source"])
+    expect(choice.locator("option:checked")).to_have_text(examples[2]["source"])
+    page.get_by_label("Source", exact=True).fill("another")
+    expect(choice.locator("option:checked")).to_have_text("Choose one…")
+
+
+def test_without_examples_the_page_works_and_asks_again(open_page: Any, server: Server) -> None:
+    def prepare(page: Any) -> None:
+        page.route("**/v1/examples", lambda route: route.fulfill(status=500, json={"error": "the server failed."}))
+
+    page = open_page(DESK, "", prepare=prepare)
+    expect(page.locator("#examples-said")).to_have_text("There are no examples: The server failed.")
+    expect(page.locator(".origin")).to_have_text(["Empty"])
+    page.locator("#map .points path").first.wait_for()
+    page.unroute("**/v1/examples")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#examples-fault")).to_be_hidden()
+    example = server.ask("/v1/examples")[1]["examples"][0]["source"]
+    expect(page.get_by_label("Source", exact=True)).to_have_value(example)
+    expect(text_of(page, 0)).to_have_text(re.compile(example.split()[-1]))
 
 
 def test_a_busy_server_is_asked_again(open_page: Any) -> None:

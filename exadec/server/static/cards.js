@@ -99,7 +99,6 @@ function build(card) {
   part("remove").onclick = () => remove(card);
   part("copy").onclick = (event) => copy(card.answer.text, event.currentTarget);
   part("accept").onclick = () => accept(card);
-  part("again").onclick = () => write(card);
   if (simple) buildExemplar(card, element, part("exemplar-text"));
   if (card.kind === "between") buildBetween(card, part);
   if (card.kind === "style") showParts(card, element);
@@ -155,7 +154,7 @@ export function setShare(card, share) {
 
 function showOrigin(card, element) {
   const names = {
-    retrieved: `Retrieved · similarity ${card.similarity?.toFixed(2) ?? "unknown"}`,
+    retrieved: card.similarity == null ? "Retrieved earlier" : `Retrieved · similarity ${card.similarity.toFixed(2)}`,
     own: card.text?.trim() ? "Your own" : "Empty",
     map: card.label ? `From the map · ${named(card.label)}` : "From the map",
     between: "Between two",
@@ -163,6 +162,15 @@ function showOrigin(card, element) {
     plain: "Without exemplar",
   };
   element.querySelector(".origin").textContent = names[card.kind];
+}
+
+/** Their source is another one by now, so their similarities say nothing. */
+export function forgetSimilarities() {
+  for (const card of state.cards.filter(({ kind }) => kind === "retrieved")) {
+    card.similarity = null;
+    showOrigin(card, card.element);
+  }
+  keep();
 }
 
 function remove(card) {

@@ -2,12 +2,12 @@
 
 import { describeDemands } from "./demands.js";
 import { state, whatToSay } from "./state.js";
-import { $, percent } from "./tools.js";
+import { $, nameTable, percent } from "./tools.js";
 
 function toMarkdown() {
   const cell = (text) => String(text ?? "").replace(/\s+/g, " ").replaceAll("\\", "\\\\").replaceAll("|", "\\|").trim();
   const what = whatToSay() ?? { source: "" };
-  const source = what.source ?? what.table.map(([name, value]) => `${name}: ${value}`).join("; ");
+  const source = what.source ?? nameTable(what.table);
   const exemplar = (card) => ({
     between: `${percent(1 - card.share)} ${card.a}; ${percent(card.share)} ${card.b}`,
     style: `house style ${card.style}`,

@@ -8,12 +8,11 @@ import { find, showEnds } from "./finder.js";
 import { drawMap, loadMap, showMap } from "./map.js";
 import { loadModel, model } from "./model.js";
 import { hover, leave, press, touch } from "./pointing.js";
-import { ask } from "./server.js";
-import { offerGroups, retrieve, showRows, showSource, sourceChanged } from "./source.js";
-import { fromAddress, keep, state, toAddress } from "./state.js";
+import { loadExamples, offerGroups, retrieve, showRows, showSource, sourceChanged, takeAsRetrieved, takeExample, tryAgain } from "./source.js";
+import { fromAddress, keep, state, toAddress, whatToSay } from "./state.js";
 import { saveStyle, showStyles } from "./styles.js";
 import { writeAll, writeSoon } from "./texts.js";
-import { $, copy, later, make, notify, remember, remembered, WAIT } from "./tools.js";
+import { $, copy, later, notify, remember, remembered, WAIT } from "./tools.js";
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
@@ -26,7 +25,7 @@ function writeAllSoon() {
   for (const card of state.cards) writeSoon(card, WAIT);
 }
 
-function listen() {
+function listenToSource() {
   $("source").oninput = (event) => { state.source = event.target.value; sourceChanged(); };
   for (const input of document.getElementsByName("form")) {
     input.onchange = () => { state.form = input.value; showSource(); sourceChanged(); };
@@ -38,12 +37,19 @@ function listen() {
   };
   $("examples").onchange = (event) => {
     if (!event.target.value) return;
-    Object.assign(state, { form: "text", source: event.target.value });
-    showSource();
+    takeExample(event.target.value);
     sourceChanged();
+  };
+  $("examples-again").onclick = async () => {
+    await loadExamples();
+    if (!whatToSay()) beginWithExample();
   };
   $("group").oninput = later(150, offerGroups);
   $("group").onchange = (event) => { state.group = event.target.value; sourceChanged(); };
+}
+
+function listen() {
+  listenToSource();
   $("strength").oninput = (event) => {
     state.strength = Number(event.target.value);
     $("strength-shown").textContent = state.strength.toFixed(2);
@@ -52,6 +58,9 @@ function listen() {
   $("followed").onchange = (event) => { state.followed = event.target.checked; writeAllSoon(); };
   listenToDemands(writeAllSoon);
   $("more").onclick = retrieve;
+  $("cards").onclick = ({ target }) => {
+    if (target.closest(".again")) tryAgain(state.cards.find((card) => card.element.contains(target)));
+  };
   $("add-card").onclick = () => addCard({ kind: "own", text: "" })?.element.querySelector("textarea").focus();
   $("skip").onclick = (event) => {
     event.preventDefault(); // the address holds the page's state, and not a place on it
@@ -91,23 +100,31 @@ function restore() {
   setCards(cards ?? firstCards());
   showMap();
   showEnds();
-  if (cards) writeAll();
-  else retrieve();
+  if (cards) {
+    takeAsRetrieved();
+    writeAll();
+  } else retrieve();
   return true;
 }
 
-function begin(examples) {
+function begin() {
   setCards(firstCards());
-  state.source ||= examples[0]?.source ?? ""; // somebody may have begun to type
   showSource();
   showDemands();
+  beginWithExample();
+}
+
+function beginWithExample() {
+  if (!whatToSay()) takeExample(0); // somebody may have begun to type
   retrieve();
 }
 
 function describe() {
   const count = model.exemplars?.toLocaleString("en") ?? "no";
   $("model").textContent = `${model.variant} · ${count} exemplars · ${model.policy}`;
-  $("strength-field").hidden = $("followed-field").hidden = !model.takes_guidance;
+  for (const name of ["strength", "followed"]) {
+    $(`${name}-field`).hidden = $(`${name}-help`).hidden = !model.takes_guidance;
+  }
   $("group-field").hidden = !model.group_count;
   if (model.group_count) offerGroups();
   $("more").hidden = !model.reads_exemplars || !model.exemplars;
@@ -119,12 +136,10 @@ async function start() {
   listen();
   try {
     await loadModel();
-    const { examples } = await ask("examples");
+    await loadExamples();
     describe();
-    $("examples-field").hidden = !examples.length;
-    $("examples").append(...examples.map(({ source }) => make("option", { value: source, text: source })));
     await showStyles();
-    if (!restore()) begin(examples);
+    if (!restore()) begin();
   } catch (error) {
     notify(error.message);
     return;

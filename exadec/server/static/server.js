@@ -1,6 +1,6 @@
 // Asking the server: with the token it wants, again while it is busy, and with its refusals in words for people.
 
-import { $, remember, remembered } from "./tools.js";
+import { $, endNotice, remember, remembered } from "./tools.js";
 
 const MOST_TRIES = 4;
 const MESSAGES = {
@@ -32,6 +32,7 @@ export async function ask(path, body, { method = body === undefined ? "GET" : "P
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The server cannot be reached. Is it still running?");
   }
+  endNotice("connection");
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401) {
     if (given === token) await askForToken(); // otherwise there is a new one already

@@ -4,6 +4,7 @@ export const WAIT = 350; // milliseconds between the last key and a request
 
 export const $ = (id) => document.getElementById(id);
 export const named = (label) => label.replaceAll("_", " ");
+export const nameTable = (table) => table.map(([name, value]) => `${name}: ${value}`).join("; ");
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
 export function make(tag, { text, ...attributes } = {}, ...children) {
