@@ -200,28 +200,32 @@ class Licence:
     """The facts that a source allows a text to state."""
 
     def __init__(self, source: str):
-        words, telling = read_words(source), letter_case(source) == "sentence"
-        numbers = dict(read_numbers(words))
-        taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
-        dates = {
-            DATES[word.lower]
-            for place, word in enumerate(words)
-            if word.lower in DATES
-            and (word.lower not in _AMBIGUOUS or taken & {place - 1, place + 1} or _is_date(words, place, telling))
-        }
-        self.facts = {
-            as_name(word.lower)
-            for word in words  # `us` does not license the US
-            if word.lower not in NAMES_IN_CAPITALS or not telling or word.written == word.written.upper()
-        }
-        self.facts |= {fact for _, fact in numbers.values()} | dates
-        self.facts |= {as_name(form) for form, date in DATES.items() if date in dates and form in _SHORT}
-        alone = (word.lower for place, word in enumerate(words) if place not in taken)
-        self.facts |= {Fact("number", str(ORDINALS[word])) for word in alone if word in ORDINALS}
-        self.facts |= {as_name(letters) for letters in _initials(words)}
+        self.facts = license_facts(read_words(source), letter_case(source) == "sentence")
 
     def allows(self, fact: Fact) -> bool:
         return fact in self.facts
+
+
+def license_facts(words: Sequence[Word], telling: bool) -> set[Fact]:
+    """The facts that a source of these words allows. `telling`: whether capitals mean anything in it."""
+    numbers = dict(read_numbers(words))
+    taken = {place for begin, (end, _) in numbers.items() for place in range(begin, end)}
+    dates = {
+        DATES[word.lower]
+        for place, word in enumerate(words)
+        if word.lower in DATES
+        and (word.lower not in _AMBIGUOUS or taken & {place - 1, place + 1} or _is_date(words, place, telling))
+    }
+    facts = {
+        as_name(word.lower)
+        for word in words  # `us` does not license the US
+        if word.lower not in NAMES_IN_CAPITALS or not telling or word.written == word.written.upper()
+    }
+    facts |= {fact for _, fact in numbers.values()} | dates
+    facts |= {as_name(form) for form, date in DATES.items() if date in dates and form in _SHORT}
+    alone = (word.lower for place, word in enumerate(words) if place not in taken)
+    facts |= {Fact("number", str(ORDINALS[word])) for word in alone if word in ORDINALS}
+    return facts | {as_name(letters) for letters in _initials(words)}
 
 
 def _is_date(words: Sequence[Word], place: int, telling: bool) -> bool:

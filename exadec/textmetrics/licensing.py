@@ -5,10 +5,12 @@ In: a source, and a text, finished or not. Out: the text's facts with their plac
 `search.facts` and the score `facts` are about these facts. Beyond those of `support`, words of quotations are facts,
 and so are short dates with a capital that are other words, too (`Sun`). A source with U.K. licenses United Kingdom, and
 one with a dozen 12 (`forms.py`). A number with a currency sign is licensed by the same currency only (`money.py`).
+Every content word of a quotation must be in the source (`quotations.py`). A word may lose or gain its Latin accents.
 """
 
+import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -20,19 +22,32 @@ from exadec.textmetrics.facts import (
     SCALES,
     Fact,
     Kind,
-    Licence,
     Names,
     Place,
     Word,
     as_name,
     find_places,
+    license_facts,
     number_key,
     read_numbers,
     read_words,
     split_word,
 )
-from exadec.textmetrics.forms import glued_units, spelt_out
-from exadec.textmetrics.money import SIGNS, as_money, find_money, find_signs
+from exadec.textmetrics.forms import (
+    BEFORE_SCALES,
+    DOZEN,
+    SCALE_WORDS,
+    SPELT,
+    find_spelt,
+    glued_units,
+    join_thousands,
+    name_metres,
+    numbers_of_source,
+    other_spellings,
+    plain_numbers,
+)
+from exadec.textmetrics.money import SIGNS, as_money, find_money, find_signs, plain_signs
+from exadec.textmetrics.quotations import MARKS, find_quotations, plain_marks
 from exadec.textmetrics.tokens import (
     FUNCTION_WORDS,
     NUMBER_WORDS,
@@ -44,13 +59,15 @@ from exadec.textmetrics.tokens import (
     unify_marks,
 )
 
-_MARKS = frozenset("\"'‘’“”„‟«»`´ʼ′＂＇")  # noqa: RUF001
-"""What may open a quotation"""
-_UNKNOWN, _NUMBER, _SAFE = range(3)
-"""How safe a word is: not known; a number or date, safe if it is licensed; safe outside quotations"""
+_UNKNOWN, _SCALE, _NUMBER, _SAFE = range(4)
+"""How safe a word is: not known; million and the like, of which the word before decides; a number or date, safe if it
+is licensed; safe outside quotations"""
 _FACTORS = {Decimal(one) * other for one in (1, *SCALES.values()) for other in (1, *SCALES.values())}
 """What the words after a number can multiply it by"""
 _LONGEST_INITIALS = 5
+_ACCENTED = re.compile("([A-Za-z])[\u0300-\u036f]+")
+_RESTS: tuple[list[str], ...] = ([], ["and"], ["and", "a"])
+"""What may stand behind a number that goes on: one hundred and five, two and a half."""
 
 
 class Stated(NamedTuple):
@@ -71,30 +88,48 @@ class Checker:
 
     def __init__(self, source: str, names: Names):
         self._names = names
-        words, units = read_words(source), glued_units(read_words(source))
-        numbers = [Place(fact, begin, end) for begin, (end, fact) in read_numbers(words)] + [*spelt_out(words)]
-        self._facts = Licence(source).facts | {place.fact for place in numbers} | {*map(as_name, units)}
-        self._facts.update(find_money(source, words, numbers))
-        self._words = {word.lower for word in words} | units
+        self._facts: set[Fact] = set()
+        self._words: set[str] = set()
+        self._spellings: set[str] = set()
+        source = _plain(source)
+        for reading in {source, join_thousands(source)}:
+            self._read_source(reading)
+        self._words |= {_without_accents(word) for word in self._words}
+        words = read_words(source)
         self._said = f" {' '.join(word.lower for word in words)} "
         self._initials = {word.lower for word in words if _is_initials(word)}
         self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
+        self._values = {sign: list(_values(sign, self._numbers)) for sign in {key[0] for key in self._numbers} & SIGNS}
+        self._values[""] = list(_values("", self._numbers))
         self._beginnings: dict[str, bool] = {}
         self._safety: dict[str, int] = {}
         self._stretches: dict[tuple[str, bool], bool] = {}
 
+    def _read_source(self, source: str) -> None:
+        words = name_metres(source, plain_numbers(read_words(source)))
+        units, spellings = glued_units(words), other_spellings(words)
+        numbers = [Place(fact, begin, end) for begin, (end, fact) in read_numbers(words)] + numbers_of_source(words)
+        self._facts |= license_facts(words, letter_case(source) == "sentence")
+        self._facts |= {place.fact for place in numbers} | {*map(as_name, units)}
+        self._facts |= {as_name(_without_accents(word.lower)) for word in words if not word.lower.isascii()}
+        self._facts.update(find_money(source, words, numbers))
+        self._spellings |= spellings
+        self._words |= {word.lower for word in words} | units | spellings
+
     def check(self, text: str) -> list[Stated]:
         """All facts of a finished text, in order."""
-        words, spans, telling = read_words(text), _locate_words(text), letter_case(text) == "sentence"
+        plain = _plain(text)
+        words, spans, telling = _read(plain), _locate_words(plain), letter_case(plain) == "sentence"
         stated = []
-        for place in self._places(text, words, telling, finished=True):
+        for place in self._places(plain, words, telling, finished=True):
             begin, end = spans[place.begin][0], spans[place.end - 1][1]
             stated.append(Stated(text[begin:end], begin, end, place.fact.kind, self._licenses(place, words, telling)))
         return stated
 
     def accepts(self, text: str) -> bool:
         """Whether the source licenses all facts of a finished text."""
-        words, telling = read_words(text), letter_case(text) == "sentence"
+        text = _plain(text)
+        words, telling = _read(text), letter_case(text) == "sentence"
         places = self._places(text, words, telling, finished=True)
         return all(self._licenses(place, words, telling) for place in places)
 
@@ -102,11 +137,12 @@ class Checker:
         """Whether all facts of a text that goes on are licensed, or may become so. Its last word is complete."""
         known = self._beginnings.get(text)  # with pieces of words, a search asks once for each next piece
         if known is None:
-            known = self._beginnings[text] = self._is_plain(text) or self._may_go_on(text)
+            plain = _plain(text)
+            known = self._beginnings[text] = self._is_plain(plain) or self._may_go_on(plain)
         return known
 
     def _may_go_on(self, text: str) -> bool:
-        words, telling = read_words(text), _is_settled(text)
+        words, telling = _read(text), _is_settled(text)
         places = self._places(text, words, telling)
         if text[-1:] in SIGNS and not any(key.startswith(text[-1]) for key in self._numbers):
             return False  # no number could follow
@@ -117,14 +153,15 @@ class Checker:
 
         It cannot if it is a fact by itself and nothing in the source begins like it.
         """
+        text = _plain(text)
         if self._look_at(text.rsplit(" ", 1)[-1]) == _SAFE:
             return True
         if text[-1:] in SIGNS:
             return self._may_go_on(text)
-        words, telling = read_words(text), _is_settled(text)
+        words, telling = _read(text), _is_settled(text)
         for place in self._places(text, words, telling):
             if place.end == len(words) and not (self._licenses(place, words, telling) or self._may_grow(place, words)):
-                letters, sign = words[-1].lower, _sign_of(place.fact)
+                letters, sign = _without_accents(words[-1].lower), _sign_of(place.fact)
                 # Letters may become an ending: `12t` for 12th.
                 digits = letters.replace(",", "").replace(".", "").rstrip(ascii_lowercase)
                 # Function words are free in a quotation, and 0.5 million is 500000.
@@ -142,32 +179,42 @@ class Checker:
     def _places(self, text: str, words: Sequence[Word], telling: bool, finished: bool = False) -> list[Place]:
         """The facts of a text, quotations included."""
         found = find_places(words, telling, self._names, short_dates=True)
+        if spelt := find_spelt(words):
+            taken = _words_of(spelt)
+            found = sorted([*spelt, *(one for one in found if taken.isdisjoint(range(one.begin, one.end)))], key=_begin)
         if not SIGNS.isdisjoint(text):
             signs = find_signs(text)
             found = [as_money(place, signs) for place in found]
-        if _MARKS.isdisjoint(text):
-            return found
-        taken = {number for place in found for number in range(place.begin, place.end)}
-        quotations: list[Place] = []
-        for quoted, closed in _quotations(text):
+        return found if MARKS.isdisjoint(text) else self._with_quotations(found, text, words, finished)
+
+    def _with_quotations(self, found: list[Place], text: str, words: Sequence[Word], finished: bool) -> list[Place]:
+        taken, quotations = _words_of(found), dict[tuple[int, int], Place]()
+        for quotation in find_quotations(text):
+            quoted = [number for number in quotation.words if any(_letters(words[number].written))]
             content = [number for number in quoted if not is_function_word(words[number].lower)]
-            quotations += [Place(_as_quotation(words[one].lower), one, one + 1) for one in content if one not in taken]
-            if quoted and not content and taken.isdisjoint(quoted) and (closed or finished):
+            for one in set(content) - taken:
+                quotations[one, one + 1] = Place(_as_quotation(words[one].lower), one, one + 1)
+            if quoted and not content and taken.isdisjoint(quoted) and (quotation.closed or finished):
                 phrase = " ".join(words[number].lower for number in quoted)
-                quotations.append(Place(Fact("quotation", phrase), quoted[0], quoted[-1] + 1))
-        return sorted([*found, *quotations], key=lambda place: place.begin)
+                quotations[quoted[0], quoted[-1] + 1] = Place(Fact("quotation", phrase), quoted[0], quoted[-1] + 1)
+        return sorted([*found, *quotations.values()], key=_begin)
 
     def _licenses(self, place: Place, words: Sequence[Word], telling: bool) -> bool:
         """`telling`: whether capitals mean anything in the text, as for `find_places`."""
         fact = place.fact
         if fact in self._facts:
             return True
+        if fact.kind == "number":
+            written = "".join(word.lower for word in words[place.begin : place.end]).replace(",", "")
+            return not _sign_of(fact) and written in self._spellings
         if fact.kind == "quotation" and is_function_word(words[place.begin].lower):
             return f" {fact.key} " in self._said  # single function words are everywhere
         word = words[place.begin]
         # Where a capital says nothing, the word itself may be meant: `the sun` licenses Sun in Title Case.
         plain = fact.kind in ("weekday", "month") and (word.starts or not telling)
         if (plain or fact.kind == "quotation") and as_name(word.lower) in self._facts:
+            return True
+        if not word.lower.isascii() and as_name(_without_accents(word.lower)) in self._facts:
             return True
         return fact.kind == "name" and any(run in self._initials for run in _initials_around(place.begin, words))
 
@@ -177,26 +224,39 @@ class Checker:
             return any(
                 one.startswith(run) for run in _initials_to_the_end(place.begin, words) for one in self._initials
             )
-        if place.fact.kind != "number" or place.end < len(words):
+        rest = [word.lower for word in words[place.end :]]
+        if place.fact.kind != "number" or rest not in _RESTS:
             return False
         sign = _sign_of(place.fact)
         try:
             value = Decimal(place.fact.key.removeprefix(sign))
         except InvalidOperation:  # digits with no one value, such as `10:30`
             return False
-        tens = place.end == place.begin + 1 and words[place.begin].lower in NUMBER_WORDS and 20 <= value < 100
-        values = [value + unit for unit in range(10)] if tens else [value]
-        return any(sign + number_key(one * factor) in self._numbers for one in values for factor in _FACTORS)
+        values = [*_may_become(value, [word.lower for word in words[place.begin : place.end]], rest)]
+        if any(sign + number_key(one * factor) in self._numbers for one in values for factor in _FACTORS):
+            return True
+        if not rest and sign + number_key(value * DOZEN) in self._numbers:
+            return True
+        # One hundred may become any number up to two hundred, and that many thousand.
+        scale = max((SCALE_WORDS.get(word.lower, 0) for word in words[place.begin : place.end]), default=0)
+        return len(rest) < 2 and any(
+            value * factor <= known < (value + scale) * factor
+            for known in self._values.get(sign, ())
+            for factor in _FACTORS
+        )
 
     def _is_plain(self, text: str) -> bool:
         """Whether a look at the words one by one shows that a text that goes on states nothing unlicensed.
 
         Most texts are so. Of others nothing is said: then the text has to be read as a whole.
         """
-        dates_and_numbers = ""
+        dates_and_numbers = before = ""
         for word in text.split(" "):
             safety = self._look_at(word)
-            if safety == _NUMBER:
+            if safety == _SCALE and any(one.lower in BEFORE_SCALES for one in read_words(before)):
+                return False
+            before = word
+            if safety in (_SCALE, _NUMBER):
                 dates_and_numbers += f" {word}"
                 continue
             if safety == _UNKNOWN:
@@ -212,12 +272,16 @@ class Checker:
         if known is None:
             parts = {*map(self._look_at_part, read_words(word))}
             known = min(parts, default=_SAFE)
-            if not _MARKS.isdisjoint(word) or not (SIGNS.isdisjoint(word) or parts == {_NUMBER}):
+            if _SCALE in parts and len(read_words(word)) > 1:
+                known = _UNKNOWN
+            if not MARKS.isdisjoint(word) or not (SIGNS.isdisjoint(word) or parts == {_NUMBER}):
                 known = _UNKNOWN
             self._safety[word] = known
         return known
 
     def _look_at_part(self, word: Word) -> int:
+        if word.lower in SPELT:  # the words around it may belong to it
+            return _SCALE if word.lower in SCALE_WORDS else _UNKNOWN
         if word.lower in DATES or word.lower in NUMBER_WORDS or word.lower in SCALES or word.written.isdigit():
             return _NUMBER
         if any(map(str.isdigit, word.written)):
@@ -243,6 +307,48 @@ class Checker:
             )
             self._stretches[key] = known
         return known
+
+
+def _plain(text: str) -> str:
+    """The text with plain quotation marks and currency signs, at the same places."""
+    return plain_signs(plain_marks(text))
+
+
+@remember(1 << 12)
+def _read(text: str) -> Sequence[Word]:
+    return plain_numbers(read_words(text))
+
+
+@remember(1 << 16)
+def _without_accents(word: str) -> str:
+    """Other scripts keep their marks: there these make other letters."""
+    return word if word.isascii() else _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", word))
+
+
+def _words_of(places: Iterable[Place]) -> set[int]:
+    return {number for place in places for number in range(place.begin, place.end)}
+
+
+def _begin(place: Place) -> int:
+    return place.begin
+
+
+def _values(sign: str, keys: Iterable[str]) -> Iterator[Decimal]:
+    """The numbers with this sign."""
+    for key in keys:
+        digits = key.removeprefix(sign)
+        if key.startswith(sign) and digits.replace(".", "", 1).isdecimal():
+            yield Decimal(digits)
+
+
+def _may_become(value: Decimal, words: Sequence[str], rest: Sequence[str]) -> Iterator[Decimal]:
+    """What a number may become with words that multiply nothing: twenty-one, two and a half."""
+    if not rest:
+        yield value
+    if words[-1] in NUMBER_WORDS:
+        if not rest and 20 <= NUMBER_WORDS[words[-1]] < 100:
+            yield from (value + unit for unit in range(10))
+        yield value + Decimal("0.5")
 
 
 def _sign_of(fact: Fact) -> str:
@@ -302,21 +408,6 @@ def _runs(begin: int, words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 
 def _belongs(word: Word) -> bool:
     return word.written != word.lower or word.lower in INSIDE_NAMES
-
-
-@remember(1 << 12)
-def _quotations(text: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
-    """Which of `read_words` stand in each quotation, and whether it is closed. An open one reaches to the end."""
-    found: list[tuple[tuple[int, ...], bool]] = []
-    inside, place, begin = False, 0, 0
-    for token in split_text(text):
-        if is_word(token):
-            place += len(split_word(token)[0])
-        elif token in _MARKS:
-            if inside:
-                found.append((tuple(range(begin, place)), True))
-            inside, begin = not inside, place
-    return (*found, (tuple(range(begin, place)), False)) if inside else tuple(found)
 
 
 def _locate_words(text: str) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ from exadec.textmetrics.tokens import is_function_word, is_word, remember, split
 
 LEAK_VERSION = 1
 SUPPORT_VERSION = 2
-FACTS_VERSION = 3
+FACTS_VERSION = 4
 CONTENT_VERSION = 1
 """Of the definitions. Values of different versions must not be compared."""
 

@@ -1,5 +1,7 @@
 """Currency signs belong to their numbers, and another currency is another fact."""
 
+# ruff: noqa: RUF001 -- signs that look alike are the subject of this file
+
 import pytest
 
 from exadec.textmetrics.facts import Names
@@ -55,3 +57,31 @@ def test_sums_in_words_are_money() -> None:
     checker = Checker("It cost a million euros and one hundred and five pounds.", Names())
     assert checker.accepts("cost: €1m, £105")
     assert not checker.accepts("cost: £1m")
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "licensed"),
+    [
+        ("It cost $500.", "₽500", False),
+        ("It cost $500.", "500₩", False),
+        ("It cost $500.", "¢500", False),
+        ("It cost $500.", "＄500", True),
+        ("It cost £500.", "￡500", True),
+        ("It cost ₽500.", "500 ₽", True),
+        ("It cost 500 roubles.", "₽500", True),
+        ("It cost 50 cents.", "¢50", True),
+        ("He paid 5 million dollars 12 years ago.", "$12", False),
+        ("He paid 5 million dollars 12 years ago.", "$5m", True),
+        ("Raised 3 million euros. 40 firms left.", "€40", False),
+        ("Raised 3 million euros. 40 firms left.", "€3m", True),
+        ("The bank cut 500 jobs. Sterling fell.", "£500", False),
+        ("It cost 5 million, dollars said little.", "$5m", False),
+        ("It cost one hundred and five pounds.", "£5", False),
+        ("It cost 20-25 dollars.", "$20 or $25", True),
+        ("They paid EUR 5 USD 6.", "€5, $6", True),
+        ("They paid EUR 5 USD 6.", "€6", False),
+        ("They paid 5 EUR 6 times.", "€6", False),
+    ],
+)
+def test_a_currency_belongs_to_one_number(source: str, text: str, licensed: bool) -> None:
+    assert Checker(source, Names()).accepts(text) == licensed

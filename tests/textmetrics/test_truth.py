@@ -123,7 +123,7 @@ def test_licensed_counts_texts() -> None:
     texts = ["Porto: left Sun", "Porto: left Fri", "nobody left", "they left United Kingdom, Sat"]
     score = licensed(texts, sources)
     assert score.value == 50.0
-    assert "definition:3" in score.signature
+    assert "definition:4" in score.signature
     [by_name] = score_all(["facts"], texts, [[text] for text in texts], sources=sources)
     assert (by_name.value, by_name.signature) == (score.value, score.signature)
     with pytest.raises(ValueError, match="same length"):
