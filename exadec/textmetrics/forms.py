@@ -169,6 +169,8 @@ def other_spellings(words: Sequence[Word]) -> set[str]:
         if unit.lower in _METRES and number.lower[0].isdigit()
     }
     for word in words:
+        if not word.lower[0].isdigit():
+            continue
         if time := _TIME.fullmatch(word.lower):
             found.add(time[1] + (":" if time[2] == "." else ".") + time[3])
         if decade := _DECADE.fullmatch(word.lower):

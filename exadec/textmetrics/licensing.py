@@ -94,13 +94,11 @@ class Checker:
         source = _plain(source)
         for reading in {source, join_thousands(source)}:
             self._read_source(reading)
-        self._words |= {_without_accents(word) for word in self._words}
+        self._words |= {_without_accents(word) for word in self._words if not word.isascii()}
         words = read_words(source)
         self._said = f" {' '.join(word.lower for word in words)} "
         self._initials = {word.lower for word in words if _is_initials(word)}
         self._numbers = {fact.key for fact in self._facts if fact.kind == "number"}
-        self._values = {sign: list(_values(sign, self._numbers)) for sign in {key[0] for key in self._numbers} & SIGNS}
-        self._values[""] = list(_values("", self._numbers))
         self._beginnings: dict[str, bool] = {}
         self._safety: dict[str, int] = {}
         self._stretches: dict[tuple[str, bool], bool] = {}
@@ -239,9 +237,9 @@ class Checker:
             return True
         # One hundred may become any number up to two hundred, and that many thousand.
         scale = max((SCALE_WORDS.get(word.lower, 0) for word in words[place.begin : place.end]), default=0)
-        return len(rest) < 2 and any(
+        return (scale > 0 and len(rest) < 2) and any(
             value * factor <= known < (value + scale) * factor
-            for known in self._values.get(sign, ())
+            for known in _values(sign, self._numbers)
             for factor in _FACTORS
         )
 
