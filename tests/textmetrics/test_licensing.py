@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exadec.textmetrics.facts import Names
-from exadec.textmetrics.licensing import Checker
+from exadec.textmetrics.licensing import Checker, _plain
 
 NAMES = Names.from_sources(
     ["They flew to Norway and to Ghana on Friday.", "In Ghana the Norway deal and the Porto flood were news."]
@@ -283,5 +283,6 @@ def test_ways_to_ask_agree(source: list[str], text: list[str]) -> None:
     """What `check` marks is never accepted, and a short cut is never more lenient than reading the whole text."""
     checker, written = Checker(f"They left {' '.join(source)}.", NAMES), f"they left {' '.join(text)}"
     assert checker.accepts(written) == all(fact.licensed for fact in checker.check(written))
-    assert not checker._is_plain(f"{written} left") or checker.accepts(f"{written} left")
-    assert Checker(written, NAMES).accepts(written)
+    assert not checker._is_plain(_plain(f"{written} left")) or checker.accepts(f"{written} left")
+    # `20 m hundred` is metres in a source, and millions in a text.
+    assert "m" in text or Checker(written, NAMES).accepts(written)
