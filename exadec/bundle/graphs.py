@@ -254,17 +254,18 @@ def _to_onnx(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: dict[s
     except ImportError:
         raise InputError("ONNX is not installed; run `pip install 'exadec[onnx]'`.") from None
     axes = {name: dict(enumerate(_AXES[name])) for name in inputs}
-    program = torch.onnx.export(
-        module.eval(),
-        kwargs={"tensors": inputs},
-        dynamic_shapes={"tensors": axes},
-        input_names=list(inputs),
-        output_names=list(outputs),
-        opset_version=OPSET,
-        dynamo=True,
-        custom_translation_table=translated,
-        verbose=False,
-    )
+    with _heeding_interrupts():
+        program = torch.onnx.export(
+            module.eval(),
+            kwargs={"tensors": inputs},
+            dynamic_shapes={"tensors": axes},
+            input_names=list(inputs),
+            output_names=list(outputs),
+            opset_version=OPSET,
+            dynamo=True,
+            custom_translation_table=translated,
+            verbose=False,
+        )
     assert program is not None
     ports = [_port(name, one) for name, one in outputs.items()]
     for value, port in zip(program.model.graph.outputs, ports, strict=True):
@@ -302,6 +303,20 @@ def translations() -> dict[Any, Any]:
         return op.Sub(op.Min(a, op.Constant(value_float=0.0)), softplus_of_minus(op.Abs(a)))
 
     return {torch.ops.aten.logaddexp.default: logaddexp, torch.ops.aten.log_sigmoid.default: log_sigmoid}
+
+
+@contextmanager
+def _heeding_interrupts() -> Iterator[None]:
+    """Ctrl-C stays `KeyboardInterrupt`. In the middle of torch's imports it becomes an error of its exporter."""
+    try:
+        yield
+    except Exception as error:
+        origin: BaseException | None = error
+        while origin is not None and not isinstance(origin, KeyboardInterrupt):
+            origin = origin.__cause__ or origin.__context__
+        if origin is None:
+            raise
+        raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """onnxruntime computes what PyTorch computes; one file serves all sizes of a batch."""
 
 from collections.abc import Mapping
+from typing import Never
 
 import pytest
 import torch
@@ -47,3 +48,20 @@ def test_improbable_words_do_not_underflow() -> None:
     assert expected[0].isfinite().all()
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_an_interrupt_stays_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while torch imports its exporter: the exporter trips over the half of it that is there."""
+
+    def trip(*_: object, **__: object) -> Never:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise AttributeError("module 'torch._dynamo' has no attribute 'exc'")  # noqa: B904 - as torch does it
+
+    monkeypatch.setattr(torch.export, "export", trip)
+    with pytest.raises(KeyboardInterrupt):
+        trace(build_small_model().float())
+    monkeypatch.setattr(torch.export, "export", lambda *_, **__: 1 / 0)
+    with pytest.raises(torch.onnx.OnnxExporterError):  # whatever else goes wrong is shown as it is
+        trace(build_small_model().float())
