@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent / "exadec"
 ORDER = {
     # Below the data: what every part may use.
     "errors": "what a user can get wrong; the command line turns it into exit status 2",
+    "cores": "how many processes and threads there is room for",
     "files": "writing a file completely or not at all",
     "compiled": "loops in machine code, for whatever part has them",
     "reading": "reading a file that may be damaged, or a stranger's; nothing is used before it is checked",

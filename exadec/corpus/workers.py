@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
+from exadec.cores import available_cores
 from exadec.errors import InputError
 
 Task = TypeVar("Task")
@@ -28,12 +29,6 @@ _MOST = 16
 _CHILD = "from exadec.corpus.workers import serve; serve()"
 
 
-def cores() -> int:
-    """The number of cores this process may use."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(available, _MOST)
-
-
 class Workers:
     """A pool of worker processes. They start lazily, with the first work worth it, and end with the block.
 
@@ -42,7 +37,7 @@ class Workers:
     """
 
     def __init__(self, count: int | None = None):
-        self._count = cores() if count is None else count
+        self._count = min(available_cores(), _MOST) if count is None else count
         self._processes: list[subprocess.Popen[bytes]] = []
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
 

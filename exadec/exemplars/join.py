@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from exadec.cores import available_cores
 from exadec.errors import InputError
 from exadec.exemplars.bow import Rows
 from exadec.exemplars.candidates import BLOCK, Candidates, Unarranged, query_factors
@@ -269,7 +270,7 @@ def search(
         return len(block)
 
     done = 0
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or available_cores()) as pool:
         for count in pool.map(work, _blocks(numbers, allowed.query_ranges)):
             done += count
             report(done)

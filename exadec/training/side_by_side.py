@@ -22,6 +22,7 @@ from typing import Protocol
 import torch
 
 from exadec.config import Config
+from exadec.cores import available_cores
 from exadec.corpus.prepare import Report, prepare, silent
 from exadec.errors import InputError, InUseError, explain_lack_of_memory
 from exadec.exemplars.retrieve import retrieve
@@ -136,7 +137,7 @@ def train_side_by_side(
     # Count all jobs, not only unfinished ones: with another number of threads, a resumed run would round differently.
     device = pick_device(jobs[0].device if jobs else None)
     at_once = at_once or choose_at_once(len(jobs), device)
-    threads = max(1, (os.cpu_count() or 1) // at_once)
+    threads = max(1, available_cores() // at_once)
     failed, told = list[Job](), set[str]()
     running: Running = {}
     sharing = shared_card() if device.type == "cuda" and at_once > 1 and len(waiting) > 1 else nullcontext()
@@ -184,7 +185,7 @@ def train_side_by_side(
 
 def choose_at_once(jobs: int, device: torch.device) -> int:
     """How many of these runs to train at a time: one per core, or four on a GPU."""
-    return max(1, min(AT_ONCE_ON_A_GPU if device.type == "cuda" else os.cpu_count() or 1, jobs))
+    return max(1, min(AT_ONCE_ON_A_GPU if device.type == "cuda" else available_cores(), jobs))
 
 
 def refuse_torchrun() -> None:

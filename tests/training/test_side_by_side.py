@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from exadec.cli import app
 from exadec.config import Config
+from exadec.cores import available_cores
 from exadec.errors import InputError
 from exadec.training.checkpoint import BEST, LAST, METRICS, open_run
 from exadec.training.evaluation import outputs_path
@@ -49,7 +50,7 @@ def jobs(folder: Path) -> list[Job]:
 @pytest.fixture(scope="module")
 def references(folder: Path, jobs: list[Job]) -> Path:
     """The same runs, one by one in this process, with as many threads as two processes have each."""
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
+    torch.set_num_threads(max(1, available_cores() // 2))
     for job in jobs:
         train(job.config, folder / "references" / job.name)
     return folder / "references"
