@@ -4,11 +4,13 @@ In: a model and a batch. Out: the best hypotheses of each instance, in corpus id
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
+from threading import Lock
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -39,6 +41,8 @@ _SMALLEST_PART, _LARGEST_PART = 16, 64
 """Texts that a thread of a CPU searches together"""
 _MOST_PARTS = 8
 """Parts of a batch that are searched side by side: each needs memory"""
+_SIDE_BY_SIDE = Lock()
+"""Whoever changes torch's number of threads for a while"""
 LARGE = 8192
 """From this many words on, a search on a CPU compiles its loops: that takes a second, and saves most for many words"""
 
@@ -139,25 +143,35 @@ def _search_in_parts(
     model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
     """`_search`, on a CPU in parts: small products gain little from more threads, and large ones leave the cache."""
-    threads, size = torch.get_num_threads(), task.batch.size
+    size = task.batch.size
     at_once = max(1, min(_parts_at_once(model), size // _SMALLEST_PART))
     count = max(at_once, math.ceil(size / min(config.batch_size, _LARGEST_PART)))
     if count == 1 or tell is not None or not _is_on_cpu(model):
         return _search(model, task, config, n_best, tell, form)
 
     def search(part: range) -> Searched:
-        torch.set_num_threads(threads // at_once)  # for this thread and new ones
         with torch.no_grad():
             return _search(model, task.take(part), config, n_best, None, form)
 
     borders = [size * number // count for number in range(count + 1)]
-    try:
-        with ThreadPoolExecutor(at_once) as pool:
-            found = list(pool.map(search, map(range, borders, borders[1:])))
-    finally:
-        torch.set_num_threads(threads)
+    with _sharing_threads(at_once) as pool:
+        found = list(pool.map(search, map(range, borders, borders[1:])))
     lam = [one.coefficients for one in found if one.coefficients is not None]
     return Searched([*chain.from_iterable(one.hypotheses for one in found)], torch.cat(lam) if lam else None)
+
+
+@contextmanager
+def _sharing_threads(at_once: int) -> Iterator[ThreadPoolExecutor]:
+    """So many threads that search, each with its share of torch's. Meanwhile new threads would get the share, too."""
+    with _SIDE_BY_SIDE:
+        threads = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(
+                at_once, initializer=torch.set_num_threads, initargs=(max(1, threads // at_once),)
+            ) as pool:
+                yield pool
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _search(
@@ -215,7 +229,10 @@ def texts_at_once(model: Seq2seq, config: SearchConfig) -> int:
 
 
 def _parts_at_once(model: Seq2seq) -> int:
-    return min(torch.get_num_threads(), _MOST_PARTS) if _is_on_cpu(model) else 1
+    if not _is_on_cpu(model):
+        return 1
+    with _SIDE_BY_SIDE:  # a thread keeps the number that it finds when it first asks
+        return min(torch.get_num_threads(), _MOST_PARTS)
 
 
 def _is_on_cpu(model: Seq2seq) -> bool:

@@ -1,7 +1,10 @@
 """Search over a batch: copied words get their ids back, and parts of it are searched as the whole."""
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,7 +13,9 @@ import torch
 from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import SPECIALS
 from exadec.loading.batch import Instance, collate
-from exadec.search.generate import Searched, Task, search_batch
+from exadec.model.seq2seq import Seq2seq
+from exadec.search import generate
+from exadec.search.generate import Searched, Task, search_batch, texts_at_once
 from exadec.search.rules import Rule
 from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model, random_instances
 
@@ -73,3 +78,32 @@ def test_parts_of_a_batch_are_searched_as_the_whole(threads: int, temperature: f
         np.testing.assert_allclose([one.score for one in mine], [one.score for one in theirs])
     torch.testing.assert_close(found.coefficients, expected.coefficients)
     assert all(word.word not in one.ids for word, some in zip(rules, found.hypotheses, strict=True) for one in some)
+
+
+def test_a_second_thread_gets_as_many_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins, and looks at torch's number of threads for the first time, while parts of a batch are searched."""
+    model = build_small_model()
+    begun, looking = Event(), Event()
+
+    def search(model: Seq2seq, task: Task, *_: object) -> Searched:
+        begun.set()
+        looking.wait()
+        time.sleep(0.1)  # long enough to look
+        return Searched([[] for _ in range(task.batch.size)], None)
+
+    def look() -> int:
+        looking.set()
+        return texts_at_once(model, SearchConfig(batch_size=1))
+
+    monkeypatch.setattr(generate, "_search", search)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(search_batch, model, Task(batch_for(model.config, 50)), SearchConfig())
+            begun.wait()
+            assert pool.submit(look).result() == 3
+            first.result()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
