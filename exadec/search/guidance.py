@@ -33,7 +33,7 @@ LOOKED_AT = 64
 """A plausible word is also among this many likeliest words given the exemplar, or can be copied."""
 
 
-_FORMS: "WeakKeyDictionary[Vocabulary, torch.Tensor]" = WeakKeyDictionary()
+_FORMS: "WeakKeyDictionary[Vocabulary, dict[torch.device, torch.Tensor]]" = WeakKeyDictionary()
 
 
 def find_form(vocabulary: Vocabulary, segmenter: Segmenter, device: torch.device) -> torch.Tensor:
@@ -41,10 +41,10 @@ def find_form(vocabulary: Vocabulary, segmenter: Segmenter, device: torch.device
 
     They are looked for once, and stay where they are on the device, for a search that was recorded with them.
     """
-    known = _FORMS.get(vocabulary)
-    if known is None or known.device.type != device.type:
-        known = _FORMS[vocabulary] = _look_for_form(vocabulary, segmenter).to(device)
-    return known
+    known = _FORMS.setdefault(vocabulary, {})
+    if device not in known:
+        known[device] = _look_for_form(vocabulary, segmenter).to(device)
+    return known[device]
 
 
 def _look_for_form(vocabulary: Vocabulary, segmenter: Segmenter) -> torch.Tensor:

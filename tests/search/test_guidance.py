@@ -105,6 +105,15 @@ def test_words_of_form_by_hand() -> None:
     assert named == {"</s>", "the", "The", ":", "?", "don't", "\u201c", "in"}
 
 
+def test_words_of_form_are_looked_for_once_for_each_device() -> None:
+    vocabulary, segmenter = Vocabulary(["the"]), WordSegmenter(pretokenized=True, lower_case=False)
+    form = find_form(vocabulary, segmenter, CPU)
+    elsewhere = find_form(vocabulary, segmenter, torch.device("meta"))
+    assert elsewhere.device.type == "meta"
+    assert find_form(vocabulary, segmenter, CPU) is form
+    assert find_form(vocabulary, segmenter, torch.device("meta")) is elsewhere
+
+
 def test_pieces_of_form_are_whole_words_and_punctuation() -> None:
     segmenter = BpeSegmenter.learn(["the storm at the other gate: why?"] * 9, 300, lower_case=False)
     vocabulary = Vocabulary(segmenter.pieces())
