@@ -110,6 +110,8 @@ class Result:
     """All instances of the development set; None in results of earlier versions."""
     main: str | None = None
     """The metric that `per_instance` has the values of; None in results of earlier versions."""
+    scored: dict[str, str] | None = None
+    """As `versions`, of what computed the latest `scores`; None in results of earlier versions."""
 
 
 _MEASURE = {
@@ -127,7 +129,7 @@ _SHAPE = {
     **{key: {str: float} for key in ("surprise", "pieces", "seconds")},
 }
 """A file of a result"""
-_ADDED_LATER = {"evaluated": (int, None), "development": (int, None), "main": (str, None)}
+_ADDED_LATER = {"evaluated": (int, None), "development": (int, None), "main": (str, None), "scored": ({str: str}, None)}
 """What results of earlier versions do not have"""
 _LONGEST = 1 << 27
 """Bytes that packed scores have at most"""
@@ -330,7 +332,13 @@ def _score(run: Run, outputs: Sequence[Output], metrics: Sequence[str], main: st
         copied = score_outputs([main], [replace(output, text=output.exemplar or "") for output in outputs], run)[0]
         if isinstance(copied, MeanScore):
             by_instance["exemplars"] = pack(copied.per_instance)
-    return {"scores": measures, "main": main, "per_instance": by_instance, "similarities": similarities}
+    return {
+        "scores": measures,
+        "main": main,
+        "per_instance": by_instance,
+        "similarities": similarities,
+        "scored": find_versions(),
+    }
 
 
 def _measure(score: Score, resampled: FloatArray) -> Measure:

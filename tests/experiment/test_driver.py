@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from exadec.experiment import results
 from exadec.experiment.driver import Outcome, State, find_state, run_plan
 from exadec.experiment.plan import Plan, list_trials, load_plan
 from exadec.experiment.results import Result, read_results, unpack, write_result
@@ -127,14 +128,18 @@ def test_finished_results_are_used_again_until_something_changes(finished: Path)
 
 
 @pytest.mark.slow
-def test_a_further_metric_is_computed_from_outputs_without_the_weights(finished: Path, tmp_path: Path) -> None:
+def test_a_further_metric_is_computed_from_outputs_without_the_weights(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(shutil.copytree(finished, tmp_path / "copy"))
     corpora = {"toy": {"config": str(finished / "toy.yaml")}}
     plan = load_plan(write_finished_plan(folder, corpora=corpora, metrics=["rouge2", "rougeL", "bleu"]))
     for path in folder.rglob("*.safetensors"):
         path.unlink()
+    monkeypatch.setattr(results, "find_versions", lambda: {"exadec": "a later one"})
     state, outcome = go_on(plan)
     assert (len(state.to_do), outcome) == (2, Outcome())
+    assert all(result.scored == {"exadec": "a later one"} != result.versions for result in results_of(plan))
     assert all({"rouge1", "rouge2", "bleu"} <= result.scores.keys() for result in results_of(plan))  # 1 as before
     renamed = {
         "tables": {"t": {**ADADEC, "searches": ["usual", "narrow"]}},
