@@ -272,8 +272,13 @@ def _mask(lengths: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def count_parameters(model: Seq2seq) -> dict[str, int]:
-    """Trainable parameters of each part. `P and Q` and `bias` belong to the decoder's recurrent cell (section 3.1)."""
+    """Trainable parameters of each part. `P and Q` and `bias` belong to the decoder's recurrent cell (section 3.1).
+
+    Word vectors that are frozen are left out: the table has a row for them, which no text reads.
+    """
     decoder = model.decoder
+    extensions = [one for one in (decoder.extension, decoder.attention.extension) if one is not None]
+    layers = [one for one in (model.exemplar_layer, model.exemplar_values) if one is not None]
     parts: dict[str, list[nn.Parameter]] = {
         "embeddings": list(model.embedding.parameters()),
         "source encoder": list(model.encoder.parameters()),
@@ -281,9 +286,13 @@ def count_parameters(model: Seq2seq) -> dict[str, int]:
         "coefficients C": [] if model.coefficients is None else list(model.coefficients.parameters()),
         "decoder P and Q": [*decoder.cell.P.parameters(), *decoder.cell.Q.parameters()],
         "decoder bias": [decoder.cell.B],
+        "exemplar layers": [parameter for layer in layers for parameter in layer.parameters()],
+        "extensions by λ": [extension.V for extension in extensions],
     }
+    frozen = 0 if model.embedding.is_fixed is None else int(model.embedding.is_fixed.sum()) * model.config.embedding
     counts = {name: sum(p.numel() for p in parameters) for name, parameters in parts.items()}
-    total = sum(p.numel() for p in model.parameters())
+    counts["embeddings"] -= frozen
+    total = sum(p.numel() for p in model.parameters()) - frozen
     counts["bridge, attention, copying, softmax"] = total - sum(counts.values())
     return {**counts, "all": total}
 

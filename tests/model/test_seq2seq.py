@@ -75,6 +75,25 @@ def test_parameter_table_adds_up_and_explains_itself() -> None:
     assert explain_cell(plain).startswith("1 gate × 2d², bias d a gate")
 
 
+def test_parameter_table_names_what_adapts() -> None:
+    model = build_small_model(**VARIANTS["adadec+attexp"], **ALL_OPTIONS)
+    counts = count_parameters(model)
+    decoder = model.decoder
+    assert counts["extensions by λ"] == decoder.extension.V.numel() + decoder.attention.extension.V.numel() > 0
+    layers = [*model.exemplar_layer.parameters(), *model.exemplar_values.parameters()]
+    assert counts["exemplar layers"] == sum(parameter.numel() for parameter in layers) > 0
+    assert counts["all"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_frozen_word_vectors_are_no_trainable_parameters() -> None:
+    config = small_model_config(glove="vectors.txt", freeze_embeddings=True)
+    vectors = torch.full((VOCABULARY, config.embedding), torch.nan)
+    free = count_parameters(Seq2seq(config, VOCABULARY, vectors))  # no word has a vector
+    vectors[7:12] = 0.5
+    frozen = count_parameters(Seq2seq(config, VOCABULARY, vectors))
+    assert free["embeddings"] - frozen["embeddings"] == free["all"] - frozen["all"] == 5 * config.embedding
+
+
 @pytest.mark.parametrize("shape", [{}, {"rank": 4}, {"input_feeding": True}, {"adaptive": False}])
 @pytest.mark.parametrize("weights", ["factored", "residual", "unconstrained"])
 def test_explained_sizes_are_those_of_the_parameters(weights: str, shape: dict[str, object]) -> None:
