@@ -6,6 +6,7 @@ In: a configuration; or a run folder, then sources and exemplars as text. Out: a
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import replace
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -18,6 +19,7 @@ from exadec.bank import ROWS, bank_folder, mix_coefficients, open_bank
 from exadec.bundle.packed import PackedRun, open_folder_or_bundle
 from exadec.config import LARGEST_SEED, Config, SearchConfig, refuse_search
 from exadec.corpus.prepare import Report, silent
+from exadec.corpus.record import name_kind
 from exadec.corpus.vocabulary import BOS, EOS, NONE, SPECIALS, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Retriever
@@ -27,13 +29,23 @@ from exadec.loading.batch import Instance, collate
 from exadec.model.seq2seq import Seq2seq
 from exadec.remote.methods import RemoteMethods
 from exadec.remote.service import Service, is_address
-from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
+from exadec.request import (
+    Request,
+    complete_request,
+    no_exemplar,
+    request_to_vary,
+    require_exemplars,
+    require_number_of_exemplar,
+    require_requests,
+    require_sources,
+)
 from exadec.search.beam import Hypothesis
 from exadec.search.choosing import search_texts
 from exadec.search.following import Judge
 from exadec.search.generate import Task, texts_at_once
 from exadec.search.guidance import find_form
 from exadec.search.rules import Rule
+from exadec.search_config import with_guidance
 from exadec.settings import load_config
 from exadec.strict_yaml import Overrides
 from exadec.styles import Mixture, Styles
@@ -71,7 +83,11 @@ class Writer:
 
     def exemplar_text(self, number: int) -> str:
         """The text of an exemplar that the retriever found, as the model reads it."""
-        return self._inputs.text(number)
+        require_number_of_exemplar(number)
+        try:
+            return self._inputs.text(number)
+        except IndexError:
+            raise no_exemplar(number) from None
 
     @cached_property
     def _retriever(self) -> Retriever:
@@ -156,7 +172,7 @@ class Writer:
         `search.guidance`: the higher, the more strictly the exemplar is followed. A source may be a `Request` with
         demands of its own: `write(Request(source, max_characters=60))`.
         """
-        if isinstance(source, str) or not isinstance(source, Sequence):
+        if isinstance(source, str | bytes) or not isinstance(source, Sequence):
             return self.write_all([source], exemplar, n_best, group, guidance)[0]
         return self.write_all(source, exemplar, n_best, group, guidance)
 
@@ -171,6 +187,8 @@ class Writer:
         """`write` for many sources at once. An exemplar, or a group, is one for all or a list with one for each."""
         if isinstance(sources, str):
             raise ValueError("`sources` is one text, not a list of texts; `write` takes one.")
+        if not isinstance(sources, Sized):
+            raise InputError(f"`sources` must be a list of texts, but is {name_kind(sources)}.")
         each = [_one_for_each(*one, len(sources)) for one in (("exemplars", exemplars), ("group", group))]
         requests = [*map(complete_request, sources, *each)]
         results = []
@@ -227,6 +245,9 @@ class Writer:
         them is left out. If that is so with all of them, the error of the first one is raised.
         """
         request = request_to_vary(source, count, group)
+        search = search or self.run.config.search
+        if guidance is not None:
+            search = with_guidance(search, guidance)
         if not self.reads_exemplars:
             raise RequestError(
                 f"this model ({self.run.config.model.variant}) does not read exemplars, so its texts do not vary with "
@@ -239,7 +260,7 @@ class Writer:
         for start in range(0, len(exemplars), count):
             some = list(exemplars)[start : start + count]
             asked = [replace(told, exemplar=exemplar) for exemplar in some]
-            for exemplar, one in zip(some, self.answer(asked, 1, guidance, search), strict=True):
+            for exemplar, one in zip(some, self.answer(asked, search=search), strict=True):
                 if isinstance(one, RequestError):
                     errors.append(one)
                 else:
@@ -284,10 +305,11 @@ class Writer:
         `search` takes the place of the run's settings. `tell` is called with a request's number and the beginning of
         its text, as soon as the search can no longer change it.
         """
+        require_requests(requests)
         search = search or self.run.config.search
         require_n_best(n_best, search.beam_size)
         if guidance is not None:
-            search = replace(search, guidance=guidance)
+            search = with_guidance(search, guidance)
         refuse_search(search, self.run.config.model)
         results: dict[int, Generation | RequestError] = {}
         if search.temperature > 0:
@@ -417,6 +439,8 @@ def load(
     default a GPU if there is one. `corpus` is the folder of the run's corpus, if it is not where the run says;
     exemplars are retrieved from it. `token` is that of a server; by default it is in the variable `EXADEC_TOKEN`.
     """
+    if not isinstance(folder, str | PathLike):
+        raise InputError(f"`folder` must be the path of a run or the address of a server, but is {folder!r}.")
     if is_address(folder):
         given = [name for name, one in (("settings", overrides), ("device", device), ("corpus", corpus)) if one]
         if given:

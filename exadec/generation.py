@@ -140,7 +140,7 @@ def explanation_from_json(shown: dict[str, Any]) -> Explanation:
 
 def require_n_best(n_best: int, beam_size: int) -> None:
     """Refuse a number of texts that a beam does not have."""
-    if not isinstance(n_best, int) or not 1 <= n_best <= beam_size:
+    if not isinstance(n_best, int) or isinstance(n_best, bool) or not 1 <= n_best <= beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {beam_size}, but is {n_best!r} instead.")
 
 

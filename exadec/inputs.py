@@ -17,7 +17,7 @@ from exadec.corpus.vocabulary import NONE, PieceTable
 from exadec.errors import InputError, RequestError
 from exadec.exemplars.retriever import Found, Retriever
 from exadec.loading.batch import Instance, mark
-from exadec.request import Request
+from exadec.request import Request, find_blank
 from exadec.search.facts import Licensed, licensing_text
 from exadec.search.rules import Rule, Spelling, Together, rule_for
 from exadec.styles import Mixture, Styles
@@ -120,6 +120,8 @@ class Inputs:
 
     def _settle_style(self, request: Request) -> Request:
         """The request with the mixture of its style."""
+        if (blank := find_blank(request)) is not None:
+            raise blank
         return request if request.style is None else request.with_mixture(self._styles.get(request.style))
 
     def _find(self, asked: Sequence[Request | RequestError]) -> dict[int, list[Found] | RequestError]:
@@ -231,7 +233,7 @@ class Inputs:
                 )
             return []
         if group not in self.run.facts["groups"]:
-            raise RequestError(f"no training record has the group {group!r}.")
+            raise RequestError(f"no exemplar has the group {group!r}.")
         return self.run.segmenter.segment(announce(group))
 
     def _read_source(self, source: str, opening: list[str], table: PieceTable) -> tuple[np.ndarray, int]:

@@ -3,8 +3,9 @@
 In: a line of text, or a record in JSON. Out: a `Request`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from exadec.corpus.record import name_kind, parse_row, to_record
@@ -92,6 +93,29 @@ def _require_phrase(phrase: str, name: str) -> None:
         raise RequestError(f"{name} is empty; leave it out.")
 
 
+def find_blank(request: Request) -> RequestError | None:
+    """The error of a request with a text that says nothing, which a model need not be asked about."""
+    for name, remedy in (
+        ("source", ""),
+        ("exemplar", "; leave it out, or give another one"),
+        ("group", "; leave it out"),
+    ):
+        text = getattr(request, name)
+        if text is not None and not text.strip():
+            return RequestError(f"the {name} is empty{remedy}.")
+    return None
+
+
+def require_requests(requests: Sequence[Request]) -> None:
+    """Refuse anything but a list of requests."""
+    if isinstance(requests, Request):
+        raise InputError("`requests` is one request, not a list of them; write it in brackets: [request].")
+    _require_list(requests, "requests")
+    for one in requests:
+        if not isinstance(one, Request):
+            raise InputError(f"`requests` must hold `Request`s, but one is {name_kind(one)}; write `Request(source)`.")
+
+
 def complete_request(source: str | Request, exemplar: str | None, group: str | None) -> Request:
     """A source as a request. What a request says itself comes first."""
     if not isinstance(source, Request):
@@ -116,16 +140,28 @@ def require_exemplars(texts: Sequence[str]) -> None:
         Request("", text)
 
 
-def _require_list(texts: Sequence[str], name: str) -> None:
+def _require_list(texts: Sequence[object], name: str) -> None:
     """A text is a sequence of texts, too: its letters."""
-    if isinstance(texts, str):
+    if isinstance(texts, str | bytes):
         raise InputError(f"`{name}` is one text, not a list of texts; write it in brackets: [text].")
+    if not isinstance(texts, Sized) or not isinstance(texts, Iterable):
+        raise InputError(f"`{name}` must be a list, but is {name_kind(texts)}.")
+
+
+def require_number_of_exemplar(number: int) -> None:
+    """Refuse what no exemplar has as its number."""
+    if not isinstance(number, Integral) or number < 0:
+        raise no_exemplar(number)
+
+
+def no_exemplar(number: object) -> IndexError:
+    return IndexError(f"there is no exemplar {number!r}.")
 
 
 def request_to_vary(source: str | Request, count: int, group: str | None) -> Request:
     """The request for so many texts that differ by their exemplars, so it has none itself."""
-    if count < 1:
-        raise ValueError(f"`count` must be at least 1, but is {count} instead.")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"`count` must be a whole number of at least 1, but is {count!r} instead.")
     request = complete_request(source, None, group)
     require_sources([request.source], request.group)
     if not request.asks_for_exemplar:

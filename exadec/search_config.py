@@ -3,7 +3,8 @@
 In: values. Out: a checked `SearchConfig`, one section of the configuration.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Literal
 
 from exadec.errors import ConfigError
@@ -71,3 +72,10 @@ class SearchConfig:
         require_between(self, "search", ("block_ngram", "guidance"), 0, 1_000)
         if self.manner == "followed" and self.temperature > 0:
             raise ConfigError("`search.manner` is followed, but `search.temperature` draws texts; set it to 0.")
+
+
+def with_guidance(search: SearchConfig, guidance: float) -> SearchConfig:
+    """The same search with the guidance of one call."""
+    if isinstance(guidance, bool) or not isinstance(guidance, Real):
+        raise ConfigError(f"`guidance` must be a number, but is {guidance!r}.")
+    return replace(search, guidance=float(guidance))

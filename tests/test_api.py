@@ -387,7 +387,7 @@ def test_told_writer_reads_what_training_read(tmp_path: Path, variant: str) -> N
     ]
     with pytest.raises(ValueError, match="`group` must be as long as `sources`, 4, but has length 1 instead"):
         writer.write_all([source] * 4, group=["Team 1"])
-    with pytest.raises(InputError, match="no training record has the group 'Team 7'"):
+    with pytest.raises(InputError, match="no exemplar has the group 'Team 7'"):
         writer.write(source, exemplar, group="Team 7")
     facts = writer.run.folder / "run.json"
     facts.write_text(facts.read_text("utf-8").replace("Team 1", "Team 7"), "utf-8")
@@ -529,6 +529,9 @@ def test_wrong_arguments_are_one_line(writers: dict[str, Writer]) -> None:
         writer.write(SOURCES[0], exemplar=5)  # type: ignore[call-overload]
     with pytest.raises(InputError, match=r"^the group must be text, but is a number\.$"):
         writer.write_all(SOURCES, group=5)  # type: ignore[arg-type]
+    for nothing in (None, 5):
+        with pytest.raises(InputError, match=f"must be the path of a run or the address of a server, but is {nothing}"):
+            load(nothing)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"`split` must be one of train, valid, test, but is 'tst'"):
         evaluate(writer.run.folder, "tst")
 

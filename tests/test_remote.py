@@ -248,7 +248,7 @@ def test_a_wrong_number_of_texts_is_the_same_error(remote: Writer, local: Writer
         assert errors[0] == errors[1]
         assert errors[0][0] is ValueError
     for writer in (remote, local):
-        with pytest.raises(ValueError, match="`count` must be at least 1, but is 0 instead"):
+        with pytest.raises(ValueError, match="`count` must be a whole number of at least 1, but is 0 instead"):
             writer.vary(SOURCES[0], 0)
 
 
@@ -284,8 +284,76 @@ def test_what_is_no_text_is_the_same_error_at_both_doors(remote: Writer, local: 
     assert remote.styles.all() == {}
     if door in ("source", "streamed", "varied", "retrieved"):
         for writer in (remote, local):
-            with pytest.raises(RequestError, match=r"the source is empty|'source' must be text that is not empty"):
+            with pytest.raises(RequestError, match=r"^the source is empty\.$"):
                 DOORS[door](writer, " ")
+
+
+WRONG = {
+    "exemplar": (lambda writer: writer.write("a", " "), "the exemplar is empty; leave it out, or give another one."),
+    "group": (lambda writer: writer.write("a", group=""), "the group is empty; leave it out."),
+    "unknown group": (lambda writer: writer.write("a", group="x"), "no exemplar has the group 'x'."),
+    "group to retrieve from": (lambda writer: writer.retrieve(["a"], "x"), "no exemplar has the group 'x'."),
+    "bytes": (lambda writer: writer.write(b"a"), "the source must be text, but is of the type bytes."),
+    "no guidance": (lambda writer: writer.write("a", guidance="x"), "`guidance` must be a number, but is 'x'."),
+    "a truth": (lambda writer: writer.write("a", guidance=True), "`guidance` must be a number, but is True."),
+    "low guidance": (
+        lambda writer: writer.write("a", guidance=-1),
+        "`search.guidance` must be at least 0, but is -1.0 instead.",
+    ),
+    "high guidance": (
+        lambda writer: writer.vary("a", 2, guidance=1e9),
+        "`search.guidance` must be at most 1000, but is 1000000000.0 instead.",
+    ),
+    "guidance that is NaN": (
+        lambda writer: writer.write("a", guidance=float("nan")),
+        "`search.guidance` must be at least 0, but is nan instead.",
+    ),
+    "a truth of texts": (
+        lambda writer: writer.write("a", n_best=True),
+        "`n_best` must be from 1 to the beam size 2, but is True instead.",
+    ),
+    "count": (
+        lambda writer: writer.vary("a", "2"),
+        "`count` must be a whole number of at least 1, but is '2' instead.",
+    ),
+    "one request": (
+        lambda writer: writer.answer(Request("a")),
+        "`requests` is one request, not a list of them; write it in brackets: [request].",
+    ),
+    "one text": (
+        lambda writer: writer.answer("a"),
+        "`requests` is one text, not a list of texts; write it in brackets: [text].",
+    ),
+    "texts": (
+        lambda writer: writer.answer(["a"]),
+        "`requests` must hold `Request`s, but one is text; write `Request(source)`.",
+    ),
+    "nothing": (lambda writer: writer.answer(None), "`requests` must be a list, but is null."),
+    "no sources": (lambda writer: writer.write_all(None), "`sources` must be a list of texts, but is null."),
+    "no texts": (lambda writer: writer.retrieve(None), "`sources` must be a list, but is null."),
+    "number": (lambda writer: writer.exemplar_text(-1), "there is no exemplar -1."),
+    "large number": (lambda writer: writer.exemplar_text(10**9), "there is no exemplar 1000000000."),
+}
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_a_wrong_argument_is_the_same_error_at_both_doors(remote: Writer, local: Writer, call: str) -> None:
+    ask, message = WRONG[call]
+    errors = []
+    for writer in (remote, local):
+        with pytest.raises((ValueError, IndexError), match=f"^{re.escape(message)}$") as error:
+            ask(writer)
+        errors.append(error.type)
+    assert errors[0] is errors[1]
+
+
+def test_a_blank_request_is_not_sent(remote: Writer, local: Writer) -> None:
+    requests = [Request(" "), Request(SOURCES[0]), Request(SOURCES[1], "")]
+    for one, other in zip(remote.answer(requests), local.answer(requests), strict=True):
+        if isinstance(other, RequestError):
+            assert str(one) == str(other)
+        else:
+            assert_same(one, other)
 
 
 def test_one_text_is_no_list_of_texts(remote: Writer, local: Writer) -> None:

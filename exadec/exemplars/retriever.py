@@ -136,7 +136,7 @@ class Retriever:
         names = self.corpus.group_names
         members: np.ndarray = self.corpus.groups("train") == (names.index(group) if group in names else None)
         if not members.any():
-            raise RequestError(f"no training record has the group {group!r}.")
+            raise RequestError(f"no exemplar has the group {group!r}.")
         return members
 
     def _same_source(self, source: str) -> np.ndarray:

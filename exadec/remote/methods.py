@@ -28,7 +28,18 @@ from exadec.remote.answers import (
     WRITTEN,
 )
 from exadec.remote.service import MissingError, Service
-from exadec.request import Request, complete_request, request_to_vary, require_exemplars, require_sources
+from exadec.request import (
+    Request,
+    complete_request,
+    find_blank,
+    no_exemplar,
+    request_to_vary,
+    require_exemplars,
+    require_number_of_exemplar,
+    require_requests,
+    require_sources,
+)
+from exadec.search_config import with_guidance
 from exadec.styles import Mixture, Styles, require_style_name
 
 _MOST = 100
@@ -67,12 +78,11 @@ class RemoteMethods:
 
     def exemplar_text(self, number: int) -> str:
         """That of a training record. Texts that the server has accepted have no number here, but an id."""
-        if number < 0:
-            raise IndexError(f"there is no exemplar {number}.")
+        require_number_of_exemplar(number)
         try:
             return str(self._service.ask(f"/v1/exemplars/train-{number}", EXEMPLAR)["text"])
-        except MissingError as error:
-            raise IndexError(str(error)) from None
+        except MissingError:
+            raise no_exemplar(number) from None
 
     @cached_property
     def styles(self) -> Styles:
@@ -112,17 +122,22 @@ class RemoteMethods:
         search: SearchConfig | None = None,
         tell: TellText | None = None,
     ) -> list[Generation | RequestError]:
+        require_requests(requests)
         if tell is not None:
             raise RequestError("a server does not tell of several texts while it writes; `stream` gives one in parts.")
         _refuse_settings(search)
-        if n_best != 1:
-            require_n_best(n_best, self._about["beam_size"])
-        bodies = [self._body(request, n_best, guidance) for request in requests]
-        answers = self._service.ask_all("/v1/write", WRITTEN, bodies)
-        return [
-            one if isinstance(one, RequestError) else Generation.from_json(one, partial(self._ask_why, body, one))
-            for body, one in zip(bodies, answers, strict=True)
+        require_n_best(n_best, self._about["beam_size"])
+        blank = [find_blank(request) for request in requests]
+        bodies = [
+            self._body(one, n_best, guidance) for one, error in zip(requests, blank, strict=True) if error is None
         ]
+        asked = zip(bodies, self._service.ask_all("/v1/write", WRITTEN, bodies), strict=True)
+        return [self._received(*next(asked)) if error is None else error for error in blank]
+
+    def _received(self, body: dict[str, Any], answer: dict[str, Any] | RequestError) -> Generation | RequestError:
+        if isinstance(answer, RequestError):
+            return answer
+        return Generation.from_json(answer, partial(self._ask_why, body, answer))
 
     def stream(
         self,
@@ -133,6 +148,8 @@ class RemoteMethods:
     ) -> Iterator[str]:
         _refuse_settings(search)
         request = complete_request(source, exemplar, group)
+        if (blank := find_blank(request)) is not None:
+            raise blank
         events = self._service.listen("/v1/write", {**self._body(request, 1, None), "stream": True})
         return cut_into_parts(data["text"] for name, data in events if name in ("text", "done"))
 
@@ -157,7 +174,9 @@ class RemoteMethods:
 
     def _body(self, request: Request, n_best: int, guidance: float | None) -> dict[str, Any]:
         """A request as a server reads it. `exadec/server/schema.py` has the other direction."""
-        options: dict[str, Any] = {} if guidance is None else {"guidance": guidance}
+        options: dict[str, Any] = {}
+        if guidance is not None:
+            options["guidance"] = with_guidance(SearchConfig(), guidance).guidance
         demands = ("beginning", "required", "forbidden", "max_characters")
         options |= {name: value for name in demands if (value := getattr(request, name))}
         asked = {"k": n_best, "options": options, "coefficients": True, "pieces": True}

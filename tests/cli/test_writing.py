@@ -179,7 +179,7 @@ def test_an_unknown_group_is_refused_before_an_index_is_built(run: Path, folder:
     theirs = shutil.copytree(folder / "work", tmp_path / "work", ignore=kept)
     shutil.copytree(run, theirs / "run", ignore=kept)
     arguments = ["generate", "work/run", "--group", "nobody"]
-    assert_refused_in(tmp_path, arguments, "no training record has the group 'nobody'.")
+    assert_refused_in(tmp_path, arguments, "no exemplar has the group 'nobody'.")
 
 
 def test_interrupted_pipes_are_no_error(run: Path, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_records_bring_their_own_exemplar_group_and_name(run: Path) -> None:
     assert found[1]["exemplar"] not in (None, "up n1 k1")
     assert [row["error"] for row in found[3:5]] == [
         "<stdin>:4: the exemplar 'xyzzy' has no word the model knows; give another one.",
-        "<stdin>:5: no training record has the group 'nobody'.",
+        "<stdin>:5: no exemplar has the group 'nobody'.",
     ]
     assert all(row["error"].startswith(f"<stdin>:{line}: ") for line, row in enumerate(found[5:], 6))
     assert "<stdin>:4: the exemplar 'xyzzy' has no word" in done.stderr
@@ -351,7 +351,7 @@ def test_a_split_is_written_as_json_and_with_several_texts_each(run: Path) -> No
         (["generate", "run", "--split", "test", "--device", "gpu"], "unknown device 'gpu'"),
         (["generate", "run", "--split", "test", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),
         (["generate", "run", "--split", "test", "--records"], "leave out --exemplar, --group, --style and --records."),
-        (["generate", "run", "--group", "nobody"], "no training record has the group 'nobody'."),
+        (["generate", "run", "--group", "nobody"], "no exemplar has the group 'nobody'."),
         (["generate", "run", "--vary", "0"], "--vary must be at least 1, but is 0."),
         (["generate", "run", "--vary", "2", "--n-best", "2"], "--vary looks for exemplars; leave out --exemplar,"),
         (["generate", "run", "--n-best", "9"], "--n-best must be from 1 to the beam size 2."),

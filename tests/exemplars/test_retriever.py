@@ -37,7 +37,7 @@ def test_retriever_looks_into_one_group(corpus: Corpus) -> None:
         assert records[number][2] == "post"
         assert similarity <= most
         assert anywhere is not None
-    with pytest.raises(InputError, match="no training record has the group 'sun'"):
+    with pytest.raises(InputError, match="no exemplar has the group 'sun'"):
         retriever.find(["w1"], "sun")
     assert retriever.find(["unheard of"]) == [(None, 0.0)]
 
