@@ -3,6 +3,7 @@
 In: a path and a block that writes it. Out: the complete new file, or the old one unchanged.
 """
 
+import errno
 import fcntl
 import json
 import logging
@@ -36,7 +37,8 @@ def replacing(path: Path) -> Iterator[Path]:
     draft = draft_of(path)
     if draft.is_symlink():
         draft.unlink()  # somebody else's: what it points to is not ours to overwrite
-    number = _lock(draft, path, fcntl.LOCK_EX)
+    with _naming(path, path.parent):
+        number = _lock(draft, path, fcntl.LOCK_EX)
     try:
         os.truncate(number, 0)
         yield draft
@@ -61,6 +63,12 @@ def write_text(path: Path, text: str) -> None:
 def draft_of(path: Path) -> Path:
     """Where a file or folder is written before it takes its place."""
     return path.with_name(f".{path.name}.draft")
+
+
+def make_folder_for(path: Path) -> None:
+    """Make the folder in which a file is going to be written."""
+    with _naming(path, path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def remove(path: Path) -> None:
@@ -91,11 +99,9 @@ def locked_for_writing(
     `queue`, it waits for whoever writes, however long that takes.
     """
     place = place or _lock_of(path)
-    try:
+    with _naming(path, place.parent):
         place.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise InputError(f"{path}: cannot be written there, because {path.parent} is not a folder.") from None
-    number = _lock(place, path, fcntl.LOCK_EX, patience, remedy, queue)
+        number = _lock(place, path, fcntl.LOCK_EX, patience, remedy, queue)
     try:
         os.truncate(number, 0)
         _sign(number, "writing")
@@ -122,6 +128,20 @@ def locked_for_reading(path: Path, queue: bool = False) -> Iterator[None]:
         yield
     finally:
         _unlock(place, number)
+
+
+@contextmanager
+def _naming(path: Path, folder: Path) -> Iterator[None]:
+    """Errors are about `path` and the folder it is in: nobody knows the names of drafts and locks."""
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"{path}: cannot be written there, because {folder} is not a folder.") from None
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT):
+            raise
+        reason = f"the folder {folder} cannot be written ({error.strerror}); change its permissions, or choose another"
+        raise OSError(error.errno, reason, str(path)) from None
 
 
 def _lock_of(path: Path) -> Path:

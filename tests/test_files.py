@@ -5,13 +5,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from exadec.errors import InputError
-from exadec.files import locked_for_reading, locked_for_writing, replacing
+from exadec.files import locked_for_reading, locked_for_writing, make_folder_for, replacing
 
 
 def test_new_content_takes_the_place_of_the_old(tmp_path: Path) -> None:
@@ -188,3 +188,15 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
         pytest.fail("it was written")
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_what_to_do() -> None:
+    """`/proc` takes no file, whoever asks."""
+    for write in (replacing, locked_for_writing, lambda path: nullcontext(make_folder_for(path / "b"))):
+        said = r"the folder /proc.* cannot be written .*; change its permissions, or choose another"
+        with pytest.raises(OSError, match=said) as error, write(Path("/proc/a")):
+            pass
+        assert str(error.value.filename).startswith("/proc/a")
+        said = r"^/dev/null/a.*: cannot be written there, because /dev/null.* is not a folder\.$"
+        with pytest.raises(InputError, match=said), write(Path("/dev/null/a")):
+            pass

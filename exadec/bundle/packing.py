@@ -39,7 +39,7 @@ from exadec.errors import InputError
 from exadec.exemplars.index_files import files_of, read_manifest
 from exadec.exemplars.journal import FILE as JOURNAL
 from exadec.exemplars.journal import journal_folder, read_changes
-from exadec.files import replacing
+from exadec.files import make_folder_for, replacing
 from exadec.loading.batch import mark
 from exadec.reading.archive import ALIGNMENT, LARGEST, MANIFEST
 from exadec.reading.folder import Folder
@@ -92,7 +92,7 @@ def export(
             else f"{opened.folder}: this model ({opened.config.model.variant}) does not adapt; export it without bank."
         )
     deleted = _deleted(opened, out, None if exemplars is None else Path(exemplars)) if with_exemplars else ()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_for(out)
     with replacing(out) as draft, draft.open("wb") as file:
         try:
             _write(file, opened, precision, with_exemplars, with_bank, deleted)

@@ -6,6 +6,7 @@ Each change is one line of JSON, flushed to disk before `accept` or `delete` ret
 the ids of training exemplars belong to. A line without an end was never confirmed to anybody, and is dropped.
 """
 
+import errno
 import json
 import os
 import threading
@@ -101,8 +102,9 @@ class Journal:
                 folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked_for_writing(folder, folder / ".lock", remedy="choose `exemplars=FOLDER`"))
             except OSError as error:
+                reason = os.strerror(error.errno or errno.EIO)
                 raise InputError(
-                    f"{folder}: exemplars cannot be kept there ({error.strerror}); choose `exemplars=FOLDER`."
+                    f"{folder}: exemplars cannot be kept there ({reason}); choose `exemplars=FOLDER`."
                 ) from None
             found = read_changes(folder, corpus)
             self.accepted, self.deleted_training, self._next = found.accepted, found.deleted_training, found.next_number

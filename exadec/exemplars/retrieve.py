@@ -5,6 +5,7 @@ In: a prepared `Corpus`. Out: an `ExemplarMap`: for each instance of each split 
 
 import errno
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -238,7 +239,7 @@ def _explain_unwritable(error: OSError | InUseError) -> str:
     if isinstance(error, InUseError):
         return str(error).partition(";")[0]
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {os.strerror(error.errno)}"
     raise error
 
 

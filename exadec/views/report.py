@@ -16,7 +16,7 @@ from exadec.api import Writer
 from exadec.bank import LITTLE, clamp
 from exadec.corpus.naming import name_data_set
 from exadec.errors import InputError
-from exadec.files import write_text
+from exadec.files import make_folder_for, write_text
 from exadec.model.seq2seq import count_parameters
 from exadec.textmetrics import Comparison, Measured
 from exadec.training.checkpoint import Run, open_corpus
@@ -69,7 +69,7 @@ def write_report(results: Results, out: Path, swaps: Sequence[Swap] = ()) -> Pat
     """Write the report on runs, atomically, and return its path."""
     page = render_report(results, swaps)
     out = Path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_for(out)
     write_text(out, page)
     return out
 

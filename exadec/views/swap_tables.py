@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from exadec.files import write_text
+from exadec.files import make_folder_for, write_text
 from exadec.views.fitting import Fitting
 from exadec.views.manner import (
     Column,
@@ -149,7 +149,7 @@ def write_study(study: Study, folder: Path, command: str) -> Path:
 
     The page, the figure and the numbers hold no text of the corpus.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder_for(folder / PAGE)
     write_text(folder / NUMBERS, json.dumps(study_to_json(study), indent=1) + "\n")
     lines = [json.dumps(_case_to_json(study, number), ensure_ascii=False) for number in range(len(study.cases))]
     write_text(folder / TEXTS, "\n".join(lines) + "\n")
