@@ -48,7 +48,10 @@ def test_json_comes_back(value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "here: not JSON"),
+        ("{", r"^here: not JSON \(Expecting property name enclosed in double quotes at column 2\)\.$"),
+        ('{\n "a": "b', r"^here: not JSON \(Unterminated string starting at line 2, column 7\)\.$"),
+        ('"a\tb"', r"^here: not JSON \(Invalid control character at column 3\)\.$"),
+        ("\ufeff{}", r"^here: there is a byte order mark \(U\+FEFF\) at its beginning; take it out\.$"),
         ("[" * 100_000, "here: the JSON is nested too deeply"),
         ("1" * 5000, "here: a number of the JSON has too many digits"),
         (r'["\ud800"]', "here: half a character"),

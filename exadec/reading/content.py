@@ -122,7 +122,11 @@ def parse_json(text: str, where: str) -> Any:
         if "\\u" in text:  # the only way to write half a character
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not JSON ({error.msg} at column {error.colno}).") from None
+        if text.startswith("\ufeff"):
+            raise InputError(f"{where}: there is a byte order mark (U+FEFF) at its beginning; take it out.") from None
+        line = f"line {error.lineno}, " * ("\n" in text.strip())
+        fault = f"{error.msg.removesuffix(' at')} at {line}column {error.colno}"
+        raise InputError(f"{where}: not JSON ({fault}).") from None
     except RecursionError:
         raise InputError(f"{where}: the JSON is nested too deeply.") from None
     except UnicodeEncodeError:
