@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import TypeVar, overload
 
 import numpy as np
@@ -56,6 +56,10 @@ from exadec.training.trainer import train as train_run
 One = TypeVar("One")
 _MOST_TRIED = 100
 """Exemplars that are tried for texts that differ; a server finds no more at a time"""
+
+
+class _LeftError(Exception):
+    """Nobody reads the stream any more."""
 
 
 class Writer:
@@ -207,15 +211,22 @@ class Writer:
     ) -> Iterator[str]:
         """The text of `write`, in parts, each as soon as the search can no longer change it.
 
-        With a beam of 1, or if words are drawn, that is word by word. A wider beam has to agree first. `search` takes
-        the place of the run's settings.
+        With a beam of 1, or if words are drawn, that is word by word. A wider beam has to agree first. With demands or
+        strict facts the text may come in one piece. `search` takes the place of the run's settings. Closing the stream
+        ends the search with its next word.
         """
         request = complete_request(source, exemplar, group)
         parts: Queue[str | BaseException | Generation | RequestError] = Queue()
+        left = Event()
+
+        def tell(_: int, text: str) -> None:
+            if left.is_set():
+                raise _LeftError
+            parts.put(text)
 
         def write() -> None:
             try:
-                [result] = self.answer([request], search=search, tell=lambda _, text: parts.put(text))
+                [result] = self.answer([request], search=search, tell=tell)
                 parts.put(result)
             except BaseException as error:  # the reader of the stream gets it
                 parts.put(error)
@@ -228,7 +239,10 @@ class Writer:
             yield part.text
 
         Thread(target=write, daemon=True).start()
-        yield from cut_into_parts(beginnings())
+        try:
+            yield from cut_into_parts(beginnings())
+        finally:
+            left.set()
 
     def vary(
         self,

@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Event
+from typing import Never
 
 import numpy as np
 import pytest
@@ -591,3 +593,27 @@ def test_the_quick_search_writes_the_same_texts_but_for_rounding(
         assert len(scores) >= least * len(sources)
         np.testing.assert_allclose(*zip(*scores, strict=True), atol=tolerance)
     assert any(one != other for one, other in scores)
+
+
+def test_a_stream_that_is_left_ends_its_search(writers: dict[str, Writer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search writes one word after another, and the reader goes after the first one."""
+    told, ended, gone = list[str](), Event(), Event()
+
+    def answer(requests: object, search: object, tell: Callable[[int, str], None]) -> Never:
+        try:
+            for text in ("a", "a b", "a b c", "a b c d"):
+                tell(0, text)
+                told.append(text)
+                gone.wait(60)
+        finally:
+            ended.set()
+        raise AssertionError("nobody reads this")
+
+    writer = writers["adadec"]
+    monkeypatch.setattr(writer, "answer", answer)
+    stream = writer.stream(SOURCES[0])
+    assert next(stream) == "a"
+    stream.close()
+    gone.set()
+    assert ended.wait(60)
+    assert told == ["a"]
