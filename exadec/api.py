@@ -383,7 +383,7 @@ class Writer:
         marking: bool,
     ) -> Generation:
         if not hypotheses:
-            raise RequestError("the search found no text that keeps all demands; drop one, or search more widely.")
+            raise RequestError("no text met all demands; drop one, or raise search.beam_size.")
         (text, score), *others = ((self.run.segmenter.join(table.decode(best.ids)), best.score) for best in hypotheses)
         instance = replace(one.instance, target=np.array(hypotheses[0].ids, np.int64))
         memory = [instance.source, *instance.exemplars] if self._copies_exemplar else [instance.source]

@@ -49,7 +49,7 @@ def encode_targets(
 def mix_coefficients(
     model: Seq2seq, mixtures: Sequence[Sequence[tuple[np.ndarray, float]] | None]
 ) -> torch.Tensor | None:
-    """λ of mixtures of exemplars, given as ids with shares: (B, 1 or G, R), no numbers where there is no mixture.
+    """λ of mixtures of exemplars, given as ids with shares: (B, 1 or G, R), NaN where there is no mixture.
 
     λ of a mixture is the mean of those of its exemplars, by their shares; where the model fixes its norm, scaled to it.
     None if there is no mixture at all.

@@ -220,4 +220,5 @@ def _read_mixture(parts: object) -> Mixture | None:
 def _check(row: Mapping[str, Any], key: str, kind: type, named: str, where: str) -> None:
     value = row.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise InputError(f"{where}: {key!r} must be {named}, but is {name_kind(value)}.")
+        found = value if isinstance(value, float) else name_kind(value)
+        raise InputError(f"{where}: {key!r} must be {named}, but is {found}.")

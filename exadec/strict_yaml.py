@@ -196,6 +196,8 @@ def require_section(values: object, name: str) -> dict[str, Any]:
 
 def _show(value: object) -> str:
     """A value in a message: the beginning is enough."""
+    if value is None:  # as `section.key=` leaves it
+        return "empty"
     shown = reprlib.Repr()
     shown.maxstring = shown.maxother = 200
     return shown.repr(value)

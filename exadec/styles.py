@@ -93,7 +93,7 @@ class Styles:
     def get(self, name: str) -> Mixture:
         styles = self.all()
         if name not in styles:
-            known = f"choose one of these: {', '.join(styles)}" if styles else "there are none yet"
+            known = f"choose one of these: {', '.join(styles)}" if styles else "no style has been saved yet"
             raise RequestError(f"there is no style {name!r}; {known}.")
         return styles[name]
 

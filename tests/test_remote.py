@@ -216,7 +216,7 @@ def test_styles_are_those_of_the_run(remote: Writer, local: Writer) -> None:
             with pytest.raises(RequestError, match=r"cannot be the name of a style|no word the model knows"):
                 writer.save_style(name, Mixture.of([text]))
         for ask in (writer.styles.get, writer.styles.remove):
-            with pytest.raises(RequestError, match="there is no style 'good'; there are none yet"):
+            with pytest.raises(RequestError, match="there is no style 'good'; no style has been saved yet"):
                 ask("good")
     with pytest.raises(AttributeError, match="their file is the server's"):
         _ = remote.styles.path

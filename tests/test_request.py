@@ -37,6 +37,7 @@ def test_fields_are_read(row: dict[str, Any], expected: Request) -> None:
         ("{}", "here:1: the record has no 'source' and no 'table'."),
         ('{"source": ""}', "here:1: the record's 'source' is empty."),
         ('{"source": 5}', "here:1: 'source' must be text, but is a number."),
+        ('{"source": "a", "max_characters": 1e3}', "here:1: 'max_characters' must be a whole number, but is 1000.0."),
         ('{"source": "a", "exemplar": ["b"]}', "here:1: 'exemplar' must be text, but is a list."),
         ('{"source": "a", "group": {}}', "here:1: 'group' must be text or a number, but is an object."),
         ('{"table": []}', "here:1: 'table' is empty."),

@@ -143,7 +143,7 @@ class PackedRun(Run):
 
 def _require_numbers(coefficients: np.ndarray) -> None:
     if not np.isfinite(coefficients).all():
-        raise ValueError("it holds what is no number")
+        raise ValueError("a number in it is infinite or NaN")
 
 
 class PackedRecords:

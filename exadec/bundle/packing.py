@@ -104,8 +104,10 @@ def export(
 
 
 def _deleted(run: Run, out: Path, exemplars: Path | None) -> list[int]:
-    """The training exemplars that a server has deleted. If it has accepted texts, it is said that they stay behind:
-    the numbers of a file's records are those of the corpus, and a journal beside the file would have them twice."""
+    """The training exemplars that a server has deleted. Texts that it has accepted stay behind; a message says so.
+
+    Records of the file have the numbers of the corpus, and a journal beside the file would use these numbers again.
+    """
     if exemplars is not None and not (exemplars / JOURNAL).is_file():
         raise InputError(f"{exemplars}: no server has kept exemplars there (there is no {JOURNAL}).")
     folder = exemplars or journal_folder(run.folder)

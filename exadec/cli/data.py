@@ -73,6 +73,8 @@ def inspect(
     from exadec.views.inspection import inspect_corpus, inspection_to_json
     from exadec.views.inspection_tables import render_inspection
 
+    if corpus.suffix == ".exadec":
+        raise InputError(f"{corpus}: this is an exported run; give the folder of a corpus, or a CONFIG.")
     if not corpus.is_dir():
         settings = load_config(corpus, set_)
         with Display(messages) as display:

@@ -200,7 +200,8 @@ def _generate_lines(
         if count:
             say(f"{_count(count, what)} longer than {limit} pieces, and cut.")
     if bad:
-        say(f"{bad:,} of {lines:,} lines could not be written; their results are empty.")
+        results = "its result is" if bad == 1 else "their results are"
+        say(f"No text for {bad:,} of {lines:,} line{'s' * (lines > 1)}; {results} empty.")
         raise typer.Exit(2)
 
 

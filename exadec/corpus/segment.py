@@ -192,7 +192,7 @@ class BpeSegmenter:
         if sorted(pieces.values()) != list(range(len(pieces))) or not pieces.keys() >= _ALPHABET:
             raise folder.damaged(BpeSegmenter.FILE, "its pieces are not numbered, or bytes are missing")
         if not all(len(pair) == 2 and pieces.keys() >= {*pair, "".join(pair)} for pair in merges):
-            raise folder.damaged(BpeSegmenter.FILE, "it merges what are no pieces")
+            raise folder.damaged(BpeSegmenter.FILE, "a merge names a piece that is not in its vocabulary")
         return BpeSegmenter(_with_stretches(Tokenizer(models.BPE(pieces, merges))), lower_case)
 
     def segment(self, text: str) -> list[str]:

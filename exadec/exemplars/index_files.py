@@ -69,7 +69,7 @@ def check_manifest(files: Folder) -> dict[str, Any]:
     if not matches(manifest, _SHAPE) or manifest["key"] != key or not all(map(_FILE.fullmatch, manifest["files"])):
         raise files.damaged(MANIFEST, "it is not what was written")
     if manifest["weighting"] not in get_args(Weighting) or not 0 < manifest["unseen_weight"] < _HEAVIEST:
-        raise files.damaged(MANIFEST, "its weights are none")
+        raise files.damaged(MANIFEST, "its weighting is unknown, or a weight is out of range")
     return manifest
 
 

@@ -149,7 +149,7 @@ class Journal:
     def _append(self, row: dict[str, Any]) -> None:
         """Write one line completely, or not at all."""
         if self._file < 0:
-            raise InputError(f"{self.path}: the exemplars are closed.")
+            raise InputError(f"{self.path}: it has been closed, so nothing can be added or deleted.")
         before = os.fstat(self._file).st_size
         line = _line(row)
         try:

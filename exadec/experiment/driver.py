@@ -81,7 +81,7 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     """Name -> message."""
     left: list[str] = field(default_factory=list)
-    """Runs that wait for more time, or that another process has."""
+    """Runs that the time limit left out, or that another process is training."""
     interrupted: bool = False
     """By Ctrl-C, not by the time limit."""
 

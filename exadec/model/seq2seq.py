@@ -131,7 +131,7 @@ class Seq2seq(nn.Module):
         """Read source and exemplar: the state before the first word (Algorithm 1).
 
         A source that several instances have is read once, unless shapes must not depend on values. `coefficients`
-        (B, 1 or G, R) take the place of λ, except where they are no numbers.
+        (B, 1 or G, R) take the place of λ, except where they are NaN.
         """
         sources, lengths, numbers = batch.source, batch.source_lengths, None
         if sources_once:

@@ -123,7 +123,7 @@ def _read_members(file: BinaryIO) -> dict[str, Member]:
     file.seek(total - _END.size)
     magic, *disks, here, count, size, begin, comment = _END.unpack(file.read(_END.size))
     if magic != b"PK\5\6" or any(disks) or comment or here != count or begin + size + _END.size != total:
-        raise ValueError("it does not end in a directory")
+        raise ValueError("its list of files is not at its end")
     if count > _MOST or size > _MOST * 256:
         raise ValueError("it has too many members")
     file.seek(begin)
@@ -149,7 +149,7 @@ def _read_entry(file: BinaryIO, directory: bytes, place: int) -> tuple[str, Memb
     place += _ENTRY.size
     name = directory[place : place + named]
     if magic != b"PK\1\2" or comment or disk or not _NAME.fullmatch(name):
-        raise ValueError("an entry of its directory is none")
+        raise ValueError("an entry of its list of files is damaged, or names no file of a bundle")
     if flags or method or packed != size:
         raise ValueError(f"{name.decode()} is compressed or encrypted")
     if stat.S_IFMT(attributes >> 16) not in (0, stat.S_IFREG):
@@ -158,7 +158,7 @@ def _read_entry(file: BinaryIO, directory: bytes, place: int) -> tuple[str, Memb
     header = _HEADER.unpack(file.read(_HEADER.size))
     padding = header[10]
     if header[0] != b"PK\3\4" or header[2:4] != (0, 0) or header[6:10] != (checksum, size, size, named):
-        raise ValueError(f"{name.decode()} has another header than entry")
+        raise ValueError(f"the header of {name.decode()} differs from its entry in the list of files")
     if file.read(named) != name:
         raise ValueError(f"{name.decode()} has another name in its header")
     begin = start + _HEADER.size + named + padding

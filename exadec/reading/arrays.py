@@ -53,7 +53,7 @@ def map_array(file: BinaryIO, dtype: type[np.generic], shape: Shape, mode: Liter
 
 
 def require_within(values: np.ndarray, low: float, high: float) -> None:
-    """Refuse numbers below `low` or above `high`, and those that are none."""
+    """Refuse NaN, and numbers below `low` or above `high`."""
     if values.size and not (low <= values.min() and values.max() <= high):
         raise ValueError(f"a number in it is not from {low} to {high}")
 

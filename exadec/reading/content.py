@@ -96,7 +96,7 @@ def take(file: BinaryIO, name: str, limit: int) -> bytes:
     except OSError as error:
         raise InputError(f"{name}: {error.strerror}.") from None
     if len(content) > limit:
-        raise InputError(f"{name}: larger than {limit:,} bytes, which no such file is.")
+        raise InputError(f"{name}: larger than {limit:,} bytes, the most that is read of such a file.")
     return content
 
 

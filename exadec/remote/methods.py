@@ -47,7 +47,7 @@ _MOST = 100
 
 
 class RemoteMethods:
-    """Writes and retrieves with the model of a server. There is no run and no model to look at."""
+    """Write and retrieve by asking a server. The run and the model themselves stay with the server."""
 
     def __init__(self, service: Service):
         self._service = service

@@ -313,7 +313,7 @@ def _is_over(
 
 
 def _tell_settled(tell: Tell, numbers: torch.Tensor, beams: Beams[Any]) -> None:
-    """Tell the words that all hypotheses of an instance share, and its best finished one: they are there to stay."""
+    """Tell the words that all hypotheses of an instance begin with, its best finished one included: they are final."""
     for place, number in enumerate(numbers.tolist()):
         live = beams.words[place][beams.log_p[place] > -torch.inf][:, 1:].tolist()
         [ended] = beams.best(numbers.new_tensor([place]), 1)

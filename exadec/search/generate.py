@@ -89,9 +89,9 @@ def search_batch(
     tell: Tell | None = None,
     form: torch.Tensor | None = None,
 ) -> Searched:
-    """Encode a batch once and search it, or draw texts. Copied unknown words get their corpus ids back.
+    """Encode a batch once and search it, or draw texts. A copied unknown word has its corpus id again.
 
-    Rules and `tell` see corpus ids, too. `form` (V,) bool are the words that guidance is for.
+    So it has in rules and in `tell`. `form` (V,) bool are the words that guidance is for.
     """
     batch, rules = task.batch, task.rules
     device = next(model.parameters()).device

@@ -1,6 +1,6 @@
 """What every request passes first: size, time and token; and what every answer passes last: counts and errors.
 
-In: an ASGI application. Out: the same behind a door. No error leaves it, and no body reaches the log.
+In: an ASGI application. Out: one that checks each request first. Errors become answers, and the log has no bodies.
 """
 
 import asyncio

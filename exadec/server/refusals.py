@@ -142,7 +142,7 @@ def _limits(context: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _describe_text(text: str, name: str) -> str:
-    """What is wrong with a text that is none."""
+    """Why a text was refused."""
     try:
         require_plain_text(text, repr(name))
     except InputError as error:

@@ -74,7 +74,7 @@ def bleu(
     if tokenize not in _NAMES:
         raise ValueError(f"`tokenize` must be '13a' or 'none', but is {tokenize!r} instead.")
     if tokenize == "13a" and (looks_tokenized(hypotheses) or looks_tokenized(chain.from_iterable(references))):
-        logger.warning("The texts look tokenised already, but BLEU splits them by 13a; tokenize='none' does not.")
+        logger.warning("The texts look tokenised already, but BLEU splits them by 13a; `bleu_tokenised` does not.")
     read = _reader(tokenize, lower_case)
     # Only the counts of a sentence score are used; effective_order changes none of them and silences a warning.
     metric = BLEU(tokenize="none", effective_order=True)

@@ -108,7 +108,7 @@ class Failed:
 
     message: str
     in_use: bool = False
-    """Another process has the run, and goes on with it."""
+    """Another process is training the run."""
 
 
 @dataclass(frozen=True)

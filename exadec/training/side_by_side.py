@@ -255,7 +255,7 @@ def is_same_run(job: Job, exemplars: str) -> bool:
 
 
 def _interrupt(process: BaseProcess) -> None:
-    """End a run after its step; on Windows, which has no such signal, it falls back to its checkpoint."""
+    """Stop a run after its current step. On Windows it is killed, and keeps its last checkpoint."""
     if process.pid is not None and process.is_alive():
         if _STOP is not None:
             os.kill(process.pid, _STOP)

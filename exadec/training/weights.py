@@ -86,15 +86,15 @@ def require_weights_of(model: Seq2seq, tensors: Mapping[str, torch.Tensor]) -> N
     expected = {f"model.{key}": value for key, value in model.state_dict().items()}
     weights = {name for name in tensors if name.startswith("model.")}
     if weights != expected.keys():
-        raise ValueError(f"the model has no weights {min(weights ^ expected.keys())!r}, or lacks them")
+        raise ValueError(f"the weights {min(weights ^ expected.keys())!r} are missing, or belong to another model")
     for name, tensor in expected.items():
         if tensors[name].shape != tensor.shape:
             raise ValueError(f"{name!r} has another shape than the model's")
         if tensors[name].dtype != tensor.dtype:
-            raise ValueError("its weights are of another type than the model's")
+            raise ValueError(f"{name!r} has another dtype than the model's")
 
 
 def require_finite(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Refuse weights that are infinite or no numbers."""
+    """Refuse weights that are infinite or NaN."""
     if not all(bool(tensor.isfinite().all()) for name, tensor in tensors.items() if name.startswith("model.")):
         raise ValueError("some weights are not finite")

@@ -67,7 +67,7 @@ def change_weights(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[
         (change_array("train.groups.npy", 3), "train.groups.npy: .*a number in it is not from -1 to 2"),
         (change_weights(lambda one: one * torch.nan), "weights.safetensors: .*some weights are not finite"),
         (change_weights(lambda one: one[1:]), "weights.safetensors: .*another shape than the model's"),
-        (change_weights(lambda one: one.double()), "weights.safetensors: .*another type than the model's"),
+        (change_weights(lambda one: one.double()), "weights.safetensors: .*another dtype than the model's"),
         (lambda members: members.update({"weights.safetensors": b"x" * 99}), "weights.safetensors: .*no tensors"),
         (lambda members: members.update({"config.yaml": b"model: {hidden: 60000}"}), "the file is damaged"),
         (lambda members: members.update({"config.yaml": b"!!python/object:os.system"}), "config.yaml: .*not YAML"),
@@ -116,9 +116,9 @@ def test_other_zip_files_are_refused(bundle: Path, tmp_path: Path) -> None:
         (members, nothing, {"compression": zipfile.ZIP_DEFLATED}, "is compressed or encrypted"),
         (members, link, {}, "is a link or a folder"),
         (members, nothing, {}, "is not aligned"),
-        ({"../../etc/passwd": b""}, nothing, {}, "an entry of its directory is none"),
-        ({"/etc/passwd": b""}, nothing, {}, "an entry of its directory is none"),
-        ({"a\nb": b""}, nothing, {}, "an entry of its directory is none"),
+        ({"../../etc/passwd": b""}, nothing, {}, "an entry of its list of files is damaged"),
+        ({"/etc/passwd": b""}, nothing, {}, "an entry of its list of files is damaged"),
+        ({"a\nb": b""}, nothing, {}, "an entry of its list of files is damaged"),
     ):
         zip_with(path, changed, change, **options)
         with pytest.raises(InputError, match=f"a.exadec: not a file that exadec has written, or damaged: .*{message}"):
@@ -140,13 +140,13 @@ def test_what_a_zip_file_says_twice_must_agree(bundle: Path, tmp_path: Path) -> 
     encrypted = bytearray(whole)
     encrypted[directory + 8] |= 1
     for changed, message in (
-        (b"#!/bin/sh\n" + whole, "does not end in a directory"),
-        (whole + b"more", "does not end in a directory"),
-        (whole[:-2] + b"\4\0text", "does not end in a directory"),
-        (whole[:-40], "does not end in a directory"),
+        (b"#!/bin/sh\n" + whole, "its list of files is not at its end"),
+        (whole + b"more", "its list of files is not at its end"),
+        (whole[:-2] + b"\4\0text", "its list of files is not at its end"),
+        (whole[:-40], "its list of files is not at its end"),
         (whole[:10], "too small or too large"),
         (b"", "too small or too large"),
-        (bytes(local), "has another header than entry"),
+        (bytes(local), "differs from its entry in the list of files"),
         (bytes(encrypted), "is compressed or encrypted"),
         (whole[:directory] + entry * 2 + rest + end(count + 1, 2 * len(entry) + len(rest)), "something between"),
         (whole[:directory] + rest + end(count - 1, len(rest)), "something between its members"),

@@ -8,6 +8,12 @@ import pytest
 from support.command import assert_needs_no_torch, assert_refused, assert_refused_in, exadec
 
 
+def test_an_exported_run_is_not_inspected(tmp_path: Path) -> None:
+    (tmp_path / "a.exadec").write_bytes(b"PK" * 200_000)
+    said = "a.exadec: this is an exported run; give the folder of a corpus, or a CONFIG."
+    assert_refused_in(tmp_path, ["inspect", "a.exadec"], said)
+
+
 def test_inspect_needs_no_torch(folder: Path, run: Path) -> None:
     assert_needs_no_torch("inspect", folder / "toy.yaml")
 

@@ -54,7 +54,7 @@ def test_records_without_an_exemplar_take_no_others_with_them(run: Path, tmp_pat
     errors = done.stderr.splitlines()
     assert [line.split(" ")[0] for line in errors[:4]] == [f"<stdin>:{number}:" for number in range(5, 9)]
     assert all("with --corpus FOLDER, or export the run again with --with-exemplars." in line for line in errors[:4])
-    assert errors[4:] == ["4 of 12 lines could not be written; their results are empty."]
+    assert errors[4:] == ["No text for 4 of 12 lines; their results are empty."]
     varied = exadec("generate", tmp_path / "a.exadec", "--records", "--vary", 2, stdin=lines.encode())
     assert_refused(varied, "no exemplar can be retrieved")
 

@@ -42,7 +42,7 @@ def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> 
         (["style", "RUN", "--exemplar", "up"], "give the style a name"),
         (["style", "RUN", "--remove"], "give the style a name"),
         (["style", "RUN", "loud", "--remove", "--exemplar", "up"], "--remove takes no exemplars"),
-        (["style", "RUN", "loud", "--remove"], "there is no style 'loud'; there are none yet"),
+        (["style", "RUN", "loud", "--remove"], "there is no style 'loud'; no style has been saved yet"),
         (["style", "RUN", "loud"], "there is no style 'loud'"),
         (["style", "RUN", ".loud", "--exemplar", "up"], "cannot be the name of a style"),
         (["style", "RUN", "loud", "--exemplar", "zzz"], "has no word the model knows"),

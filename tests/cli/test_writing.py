@@ -202,7 +202,7 @@ def test_a_bad_line_has_an_empty_result_and_disturbs_no_other(run: Path) -> None
         "<stdin>:2: not valid UTF-8 (byte 1 of the line).",
         "<stdin>:3: the line is empty.",
         "<stdin>:5: the source has a control character (U+0007); take it out.",
-        "3 of 5 lines could not be written; their results are empty.",
+        "No text for 3 of 5 lines; their results are empty.",
     ]
 
 

@@ -58,9 +58,9 @@ def test_damaged_checkpoints_are_refused(run: Run, tmp_path: Path) -> None:
     broken[0, 0] = torch.nan
     for changed, said, message in (
         ({"x": torch.zeros(1)}, bare, "it has fewer weights than the model"),
-        ({**tensors, "model.x": torch.zeros(1)}, bare, "the model has no weights"),
+        ({**tensors, "model.x": torch.zeros(1)}, bare, "are missing, or belong to another model"),
         ({**tensors, name: tensors[name][1:].clone()}, bare, "has another shape than the model's"),
-        ({**tensors, name: tensors[name].double()}, bare, "of another type than the model's"),
+        ({**tensors, name: tensors[name].double()}, bare, "of another dtype than the model's"),
         ({**tensors, name: tensors[name] + 1}, notes, "it is not what was written"),
         ({**tensors, name: broken}, {**notes, "sha256": None}, "not what was written"),
         ({**tensors, name: broken}, bare, "not finite"),
