@@ -98,8 +98,9 @@ def locked_for_writing(
     leaves removes it. `patience` is how many seconds to wait for it, and `remedy` is what the error advises. In a
     `queue`, it waits for whoever writes, however long that takes.
     """
+    folder = path.parent if place is None else place.parent  # as the user wrote it: links are resolved below
     place = place or _lock_of(path)
-    with _naming(path, place.parent):
+    with _naming(path, folder):
         place.parent.mkdir(parents=True, exist_ok=True)
         number = _lock(place, path, fcntl.LOCK_EX, patience, remedy, queue)
     try:

@@ -31,12 +31,16 @@ def demo(
     serve_: Annotated[
         bool, typer.Option("--serve", help="Then start the page on the demo's model, as `exadec serve` does.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of --serve; 0 picks a free one.")] = 8000,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port of --serve, by default 8000; 0 picks a free one.")
+    ] = None,
 ) -> None:
     """The whole paper on a generated news wire: four models, scores, exemplar swaps, a report."""
     from exadec.demo import run_demo
     from exadec.training.trainer import Interrupted
 
+    if port is not None and not serve_:
+        raise InputError("--port is that of --serve; add --serve, or leave the port out.")
     if serve_:
         require_packages()  # not only after minutes of training
     try:
@@ -46,7 +50,7 @@ def demo(
         raise typer.Exit(INTERRUPTED) from None
     run = folder / "adadec"
     if serve_:
-        serve(run, port=port)
+        serve(run, port=8000 if port is None else port)
     else:
         say(f"To write with its model in a browser: {shlex.join([_own_name(), 'serve', str(run)])}")
 
@@ -69,7 +73,7 @@ def train(
         str | None, typer.Option(help="Seeds, comma-separated; every variant is trained with each.")
     ] = None,
     at_once: Annotated[
-        int | None, typer.Option(help="Runs to train at a time; by default one per core, or 4 on a GPU.")
+        int | None, typer.Option(min=1, help="Runs to train at a time; by default one per core, or 4 on a GPU.")
     ] = None,
     run: Annotated[Path | None, typer.Option(help="Folder of the new run; by default inside CONFIG's folder.")] = None,
     resume: Annotated[

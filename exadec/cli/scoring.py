@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
-from exadec.cli.console import CorpusFolder, refuse_address, say
+from exadec.cli.console import CorpusFolder, DeviceName, refuse_address, say
 from exadec.cli.score_files import check_aligned, read_exemplars, read_references, read_sources, read_texts
 from exadec.corpus.record import Table
 from exadec.errors import InputError
@@ -87,6 +87,10 @@ def score(
     if byte_limit is not None and of_reference_length:
         name = of_reference_length[0]
         raise InputError(f"{name} is cut at the reference's length, so --bytes cannot cut it: ask for rouge1_recall.")
+    if byte_limit is not None and not any(name.startswith("rouge") for name in names):
+        raise InputError("--bytes cuts texts for ROUGE alone; leave it out, or ask for one, such as rouge1_recall.")
+    if wordnet is not None and not stem:
+        raise InputError("--wordnet is for stems, which --no-stem leaves out; use only one of them.")
     texts = read_texts(hypotheses)
     count = len(texts)
     grouped, tables = read_references(references, hypotheses, count)
@@ -154,7 +158,7 @@ def _choose_stemming(stem: bool, wordnet: Path | None) -> bool | Path:
             read_exceptions(wordnet)
         except ValueError as error:
             raise InputError(str(error)) from None
-    return wordnet if stem and wordnet is not None else stem
+    return stem if wordnet is None else wordnet
 
 
 def _print_scores(names: list[str], texts: list[str], others: list[str] | None, given: Given) -> None:
@@ -201,6 +205,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     split: Annotated[str, typer.Option(help="Which split's outputs to compare.")] = "test",
+    device: DeviceName = None,
     corpus: CorpusFolder = None,
 ) -> None:
     """Compare runs: tables with intervals, and an HTML page with curves, manner, examples and the map of λ."""
@@ -212,7 +217,7 @@ def report(
         raise InputError(f"{out}: this is a folder; --out names the HTML file, such as {out / 'report.html'}.")
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{out}: the report is an HTML page; give --out a name that ends in .html.")
-    results = compare_runs(runs, split, corpus)
+    results = compare_runs(runs, split, corpus, device)
     written = write_report(results, out, choose_swaps(results))  # before a reader of our output can be gone
     Console().print(render_table(results))
     if results.manner:

@@ -39,6 +39,8 @@ def style(
     The page and the API of `exadec serve` use the same styles; RUN may be the address of a server, too.
     """
     texts = [*(exemplar or []), *([] if exemplars is None else read_exemplars(exemplars))]
+    if device is not None and (not texts or remove):
+        raise InputError("--device is where λ of a new style is computed; leave it out where no style is saved.")
     if name is None:
         if texts or remove:
             raise InputError("give the style a name: exadec style RUN NAME.")

@@ -265,6 +265,7 @@ def swap(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="With --study: write a page, a figure, numbers and texts.")
     ] = None,
+    device: DeviceName = None,
     corpus: CorpusFolder = None,
     set_: SearchOverrides = None,
 ) -> None:
@@ -284,7 +285,8 @@ def swap(
     if study is not None:
         if source is not None or exemplar:
             raise InputError("--study draws sources and exemplars from the corpus; leave out --source and --exemplar.")
-        _study(run, study, guidance, 1 if seed is None else seed, exemplars, out, set_ or [], corpus)
+        what = _Loaded(run, set_ or [], device, corpus)
+        _study(what, study, guidance, 1 if seed is None else seed, exemplars, out)
         return
     if source is None:
         raise InputError("say what to write: --source TEXT for one swap, or --study N to count over many.")
@@ -292,7 +294,7 @@ def swap(
         raise InputError(
             "--guidance, --seed, --exemplars and --out belong to --study; for one swap use --set search.guidance=W."
         )
-    writer = load(run, set_ or [], corpus=corpus)
+    writer = load(run, set_ or [], device, corpus)
     shown: list[str | None] = [None, *(exemplar or [])]
     if exemplar and writer.reads_exemplars:
         try:
@@ -305,27 +307,38 @@ def swap(
     Console().print(render_swap(swapped))
 
 
+class _Loaded(NamedTuple):
+    """What a study loads."""
+
+    run: str
+    overrides: list[str]
+    device: str | None
+    corpus: Path | None
+
+    @property
+    def options(self) -> list[object]:
+        """As they were given."""
+        given: list[object] = [part for override in self.overrides for part in ("--set", override)]
+        given += [] if self.device is None else ["--device", self.device]
+        return given + ([] if self.corpus is None else ["--corpus", self.corpus])
+
+
 def _study(
-    run: str,
-    count: int,
-    guidance: str | None,
-    seed: int,
-    exemplars: Path | None,
-    out: Path | None,
-    overrides: list[str],
-    corpus: Path | None,
+    what: _Loaded, count: int, guidance: str | None, seed: int, exemplars: Path | None, out: Path | None
 ) -> None:
     from exadec.api import load
     from exadec.views.swap_study import study_swaps
     from exadec.views.swap_tables import render_study, write_study
 
-    if is_address(run):
-        raise InputError(f"{run}: a server's splits are not here; give --study the run itself.")
+    if is_address(what.run):
+        raise InputError(f"{what.run}: a server's splits are not here; give --study the run itself.")
+    if guidance is not None and any(one.partition("=")[0].strip() == "search.guidance" for one in what.overrides):
+        raise InputError("--guidance takes the place of --set search.guidance; use only one of them.")
     if seed < 0:
         raise InputError(f"--seed must be at least 0, but is {seed}.")
     weights = None if guidance is None else _read_weights(guidance)
     texts = [] if exemplars is None else read_exemplars(exemplars)
-    writer = load(run, overrides, corpus=corpus)
+    writer = load(*what)
     weights = weights or [writer.run.config.search.guidance]
     with Display(messages) as display:
         found = study_swaps(writer, count, weights, seed, display.report, texts)
@@ -333,11 +346,9 @@ def _study(
     if len(found.cases) < count:
         say(f"The test set has only {len(found.cases):,} instances; all of them were swapped.")
     if out is not None:
-        given = [part for override in overrides for part in ("--set", override)]
-        command = ["exadec", "swap", run, "--study", count, "--seed", seed, "--out", out, *given]
+        command = ["exadec", "swap", what.run, "--study", count, "--seed", seed, "--out", out, *what.options]
         command += [] if guidance is None else ["--guidance", guidance]
         command += [] if exemplars is None else ["--exemplars", exemplars]
-        command += [] if corpus is None else ["--corpus", corpus]
         say(f"Study: {write_study(found, out, shlex.join(map(str, command)))}")
 
 

@@ -273,7 +273,10 @@ def _choose_for_splits(
         choice = policy.choose(side, split, _for_split(engine, split, report))
         if split == "valid":
             held_out = choice.similarity
-        if split == "train" and config.calibrated and config.policy in RANKING and len(held_out):
+        if split == "train" and config.calibrated and config.policy not in RANKING:
+            told = "`exemplars.calibrated` changes nothing with the policy %s; it is for %s."
+            logger.info(told, config.policy, " and ".join(RANKING))
+        elif split == "train" and config.calibrated and len(held_out):
             choice = calibrate(choice, held_out, pool, _for_split(engine, "calibrated", report))
         if split == "train" and config.form_share > 0:
             choice, marked = _show_forms(choice, pool, engine)

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from exadec.corpus.readers import KnownStyles, known_styles
 from exadec.errors import InputError
+from exadec.model.backends.choice import pick_device
 from exadec.model.seq2seq import Seq2seq
 from exadec.textmetrics import Comparison, MeanScore, Measured, compare
 from exadec.training.checkpoint import Run, open_corpus, open_run
@@ -48,11 +49,13 @@ class System:
     """By the score's name."""
     difference: Comparison | None
     """In ROUGE-L, to the first system; None for the first system itself."""
+    device: str | None = None
+    """Where the model computes; by default a GPU if there is one."""
 
     @cached_property
     def model(self) -> Seq2seq:
         """The run's model with its best weights, loaded lazily and cached."""
-        return self.run.load_model()
+        return self.run.load_model(device=self.device)
 
     @property
     def rouge_l(self) -> MeanScore:
@@ -139,17 +142,21 @@ class Results:
 
 
 def compare_runs(
-    folders: Sequence[Path | str] | Path | str, split: str = "test", corpus: Path | str | None = None
+    folders: Sequence[Path | str] | Path | str,
+    split: str = "test",
+    corpus: Path | str | None = None,
+    device: str | None = None,
 ) -> Results:
     """Score the outputs of runs on one split; an error if the runs have different instances.
 
     `evaluate` writes the outputs. `pandas.DataFrame(exadec.compare_runs(runs).to_rows())` is a table of the scores.
-    `corpus` is the folder of the runs' corpus, if it is not where they say.
+    `corpus` is the folder of the runs' corpus, if it is not where they say. `device` is where a report computes.
     """
     if isinstance(folders, str | Path):
         folders = [folders]
     if not folders:
         raise InputError("there is nothing to compare: name at least one run.")
+    pick_device(device)  # or the reason why not, before anything is scored
     runs = [open_run(Path(folder), corpus=None if corpus is None else Path(corpus)) for folder in folders]
     for run in runs if corpus is not None else ():
         open_corpus(run)  # a report is made without a corpus, too; but one that was named must be the runs' own
@@ -164,7 +171,7 @@ def compare_runs(
         measures = measure_outputs(texts, run, trained_for, styles)
         baseline = systems[0] if systems else None
         difference = compare(measures[MAIN].score, baseline.measures[MAIN].score) if baseline else None
-        systems.append(System(name, run, texts, measures, difference))
+        systems.append(System(name, run, texts, measures, difference, device))
     majority = None if styles is None else find_majority_style(outputs[0], styles)
     copying = _score_copying(systems, trained_for, styles)
     return Results(split, systems, majority, styles, _compare_manner(systems), copying)

@@ -210,7 +210,8 @@ def _may_swap(record: Record, candidate: _Candidate, across_groups: bool) -> boo
 
 def _describe_draw(cases: Sequence[Case]) -> str:
     if cases[0].drawn_for == GIVEN:
-        return f"{len({case.exemplar for case in cases}):,} texts that were given"
+        count = len({case.exemplar for case in cases})
+        return f"{count:,} texts that were given" if count > 1 else "1 text that was given"
     across = sum(case.group is not None and case.group != case.exemplar_group for case in cases)
     if across == len(cases):
         return "training targets of another group"

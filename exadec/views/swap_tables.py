@@ -29,7 +29,7 @@ from exadec.views.manner import (
     trait_rows,
 )
 from exadec.views.plots import plot_swaps
-from exadec.views.swap_study import Case, Failure, Study, find_failure, find_worst
+from exadec.views.swap_study import GIVEN, Case, Failure, Study, find_failure, find_worst
 
 NUMBERS, TEXTS, PAGE, FIGURE = "study.json", "texts.jsonl", "study.md", "study.svg"
 WORST = 3
@@ -72,10 +72,10 @@ def content_rows(study: Study) -> _Rows:
 
 def describe_study(study: Study) -> str:
     """How many swaps, and how they were drawn."""
-    drawn = ", ".join(f"{count:,} for {name}" for name, count in study.settings["drawn_for"].items())
+    drawn = ", ".join(f"{count:,} for {name}" for name, count in study.settings["drawn_for"].items() if name != GIVEN)
     return (
         f"{len(study.cases):,} swaps of {study.settings['run']} ({study.settings['model']}), seed "
-        f"{study.settings['seed']}. Exemplars: {study.settings['exemplars']}; drawn {drawn}."
+        f"{study.settings['seed']}. Exemplars: {study.settings['exemplars']}{drawn and f'; drawn {drawn}'}."
     )
 
 

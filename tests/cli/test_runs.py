@@ -99,6 +99,8 @@ def test_curves_are_written_for_tensorboard(folder: Path, variants: str, tmp_pat
             ["train", "toy.yaml", "--set", "exemplars.policy=x"],
             "`exemplars.policy` must be one of nearest, sample, random",
         ),
+        (["demo", "--port", "8001"], "--port is that of --serve; add --serve, or leave the port out."),
+        (["train", "toy.yaml", "--set", "training.epochs="], "`training.epochs` must be a whole number, but is empty"),
         (["demo", "--set", "exemplars.policy=x"], "`exemplars.policy` must be one of nearest, sample, random"),
         (["train", "toy.yaml", "--variant", "bert"], "unknown variant 'bert'; the variants are seq2seq,"),
         (["train", "toy.yaml", "--run", "run"], "run: the run already exists; use --resume"),
@@ -203,7 +205,7 @@ def test_the_demo_starts_the_page_or_says_how(
     monkeypatch.setattr("exadec.demo.run_demo", lambda folder, *_: folder / "report.html")
     monkeypatch.setattr(runs, "serve", lambda run, port: served.append((run, port)))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "exadec"), "demo"])
-    runs.demo(tmp_path / "demo", serve_=wanted, port=8001)
+    runs.demo(tmp_path / "demo", serve_=wanted, port=8001 if wanted else None)
     assert served == ([(tmp_path / "demo" / "adadec", 8001)] if wanted else [])
     line = f"To write with its model in a browser: {tmp_path / 'exadec'} serve {tmp_path / 'demo' / 'adadec'}\n"
     assert capsys.readouterr().err == ("" if wanted else line)
@@ -223,3 +225,9 @@ def test_the_demo_does_not_take_the_place_of_other_runs(run: Path, tmp_path: Pat
         in exadec("demo", "--folder", tmp_path / "new", "--set", "folder=x").stderr
     )
     assert not (tmp_path / "new").exists()
+
+
+def test_no_run_at_a_time_is_refused_even_for_one_run(folder: Path) -> None:
+    done = exadec("train", "toy.yaml", "--at-once", 0, cwd=folder)
+    assert done.returncode == 2
+    assert "greater than or equal to 1" in " ".join(done.stderr.split())

@@ -143,6 +143,8 @@ def test_comparison_says_that_a_lower_leak_is_better(plain: Path) -> None:
             "bad.jsonl:1: not JSON (Expecting value at column 1); give plain lines, or .jsonl with 'exemplar'.",
         ),
         (["--sources", "other.jsonl"], "the record has no 'source'"),
+        (["--metrics", "bleu", "--bytes", "75"], "--bytes cuts texts for ROUGE alone; leave it out, or ask for one"),
+        (["--no-stem", "--wordnet", "gone"], "--wordnet is for stems, which --no-stem leaves out; use only one"),
         (["--references", "only_source.jsonl"], "only_source.jsonl: record 1 has neither a 'target' nor 'references'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -168,6 +170,7 @@ def test_score_needs_no_torch(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["report", "run", "--out", "thesis.tex"], "thesis.tex: the report is an HTML page; give --out a name that"),
+        (["report", "run", "--device", "tpu"], "unknown device 'tpu'"),
         (["report", "run", "--split", "valid"], "valid.outputs.jsonl: no such file"),
         (
             ["report", "run", "--out", "work"],

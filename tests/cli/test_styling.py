@@ -44,6 +44,8 @@ def test_a_style_is_saved_listed_used_and_removed(run: Path, tmp_path: Path) -> 
         (["style", "RUN", "loud", "--remove", "--exemplar", "up"], "--remove takes no exemplars"),
         (["style", "RUN", "loud", "--remove"], "there is no style 'loud'; no style has been saved yet"),
         (["style", "RUN", "loud"], "there is no style 'loud'"),
+        (["style", "RUN", "--device", "cpu"], "--device is where λ of a new style is computed; leave it out"),
+        (["style", "RUN", "loud", "--remove", "--device", "cpu"], "leave it out where no style is saved"),
         (["style", "RUN", ".loud", "--exemplar", "up"], "cannot be the name of a style"),
         (["style", "RUN", "loud", "--exemplar", "zzz"], "has no word the model knows"),
         (["generate", "RUN", "--style", "loud"], "there is no style 'loud'"),

@@ -107,6 +107,9 @@ def test_a_study_takes_exemplars_from_a_file(run: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 texts that were given" in " ".join(done.stdout.split())
     assert f"--exemplars {path}" in (tmp_path / "study" / "study.md").read_text("utf-8")
+    path.write_text("Up n9 k2\n", "utf-8")
+    shown = " ".join(exadec("swap", run, "--study", 5, "--exemplars", path).stdout.split())
+    assert "Exemplars: 1 text that was given." in shown
     path.write_text(" \n", "utf-8")
     assert_refused(exadec("swap", run, "--study", 5, "--exemplars", path), "there is no exemplar in this file")
     assert_refused(exadec("swap", run, "--study", 5, "--exemplars", tmp_path / "none"), "no such file")
@@ -361,6 +364,12 @@ def test_a_split_is_written_as_json_and_with_several_texts_each(run: Path) -> No
         (["swap", "run", "--source", "n1", "--set", "search.stopping=never"], "`search.stopping` must be one of"),
         (["swap", "run"], "say what to write: --source TEXT for one swap, or --study N"),
         (["swap", "run", "--source", "n1", "--study", "3"], "leave out --source and --exemplar"),
+        (["swap", "run", "--source", "n1", "--device", "tpu"], "unknown device 'tpu'"),
+        (["swap", "run", "--study", "3", "--device", "tpu"], "unknown device 'tpu'"),
+        (
+            ["swap", "run", "--study", "3", "--guidance", "0", "--set", "search.guidance=1"],
+            "--guidance takes the place of --set search.guidance; use only one of them.",
+        ),
         (["swap", "run", "--source", "n1", "--guidance", "1"], "use --set search.guidance=W"),
         (["swap", "run", "--study", "0"], "a study needs at least 1 swap, but 0 were asked for."),
         (["swap", "run", "--study", "3", "--seed", "-1"], "--seed must be at least 0, but is -1."),

@@ -89,3 +89,9 @@ def test_closest_of_two_lists_comes_first_and_lower_ones_follow() -> None:
     found, values = _descend(ids, similarities, lower, below, np.array([0.55, 0.6, 0.3]))
     assert found.tolist() == [[3, 4], [2, 3], [1, -1]]
     np.testing.assert_allclose(values, [[0.5, 0.4], [0.7, 0.2], [0.9, 0.0]])
+
+
+def test_calibration_says_where_it_changes_nothing(duplicates: Corpus, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "exadec"):
+        retrieve(duplicates, ExemplarConfig(policy="random", calibrated=True))
+    assert "`exemplars.calibrated` changes nothing with the policy random; it is for nearest and oracle." in caplog.text

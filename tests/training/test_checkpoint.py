@@ -60,7 +60,7 @@ def test_damaged_checkpoints_are_refused(run: Run, tmp_path: Path) -> None:
         ({"x": torch.zeros(1)}, bare, "it has fewer weights than the model"),
         ({**tensors, "model.x": torch.zeros(1)}, bare, "are missing, or belong to another model"),
         ({**tensors, name: tensors[name][1:].clone()}, bare, "has another shape than the model's"),
-        ({**tensors, name: tensors[name].double()}, bare, "of another dtype than the model's"),
+        ({**tensors, name: tensors[name].double()}, bare, "has another dtype than the model's"),
         ({**tensors, name: tensors[name] + 1}, notes, "it is not what was written"),
         ({**tensors, name: broken}, {**notes, "sha256": None}, "not what was written"),
         ({**tensors, name: broken}, bare, "not finite"),
