@@ -53,7 +53,7 @@ def test_many_processes_make_the_same_corpus_as_one(
     monkeypatch.setattr(recording, "_CHUNK_LENGTH", 1000)
     manifests = []
     for cores in (1, 3):
-        monkeypatch.setattr(working, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(working, "available_cores", lambda cores=cores: cores)
         prepared = prepare(config_for(tmp_path, **corpus))
         manifests.append(prepared.manifest)
         shutil.rmtree(prepared.folder)

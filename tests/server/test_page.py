@@ -367,7 +367,7 @@ def test_letters_beyond_sixteen_bits_leave_words_in_their_places(open_page: Any)
         route.fulfill(response=response, json=body)
 
     plain = ready(open_page(DESK)).locator(".card").first.locator(".written").inner_text()
-    page = open_page(DESK, prepare=lambda page: page.route("**/v1/write", answer))
+    page = ready(open_page(DESK, prepare=lambda page: page.route("**/v1/write", answer)))
     expect(text_of(page, 0)).to_have_text(f"😀 {plain}")
 
 
@@ -596,18 +596,18 @@ def test_leaks_and_facts_are_counted_and_marked(open_page: Any) -> None:
     expect(text_of(page, 0)).to_have_text("up 12! 13")
     card = page.locator(".card").first
     expect(card.locator(".detail")).to_have_text(
-        "2 words from the exemplar only · 2 words of facts without licence · the end of the exemplar was not read"
+        "2 words from the exemplar only · 2 words of unlicensed facts · the end of the exemplar was not read"
     )
     expect(card.get_by_role("button", name="up, from the exemplar only")).to_have_class("word exemplar")
-    both = card.get_by_role("button", name="12, from the exemplar only, fact without licence")
+    both = card.get_by_role("button", name="12, from the exemplar only, unlicensed fact")
     expect(both).to_have_class("word exemplar unlicensed")
-    expect(card.get_by_role("button", name="13, fact without licence")).to_have_class("word unlicensed")
+    expect(card.get_by_role("button", name="13, unlicensed fact")).to_have_class("word unlicensed")
     look = "one => [getComputedStyle(one).textDecorationLine, getComputedStyle(one).textDecorationStyle]"
     assert both.evaluate(look) == ["underline", "wavy"]
     assert both.locator(".fact").evaluate(look) == ["underline", "double"]
     assert both.evaluate("one => getComputedStyle(one, '::after').content").startswith('"↩!"')
     both.hover()
-    expect(card.locator(".detail")).to_have_text(re.compile("12 from the exemplar only, fact without licence · "))
+    expect(card.locator(".detail")).to_have_text(re.compile("12 from the exemplar only, unlicensed fact · "))
 
 
 def test_the_map_can_be_used_by_keyboard(open_page: Any, server: Server) -> None:

@@ -182,7 +182,6 @@ def test_without_seeds_a_run_is_named_after_its_variant(folder: Path) -> None:
     [
         (FOUR, "work/adadec-seed2: the run already exists; use `resume=True` to continue it or"),
         ([*FOUR, "--run", "run"], "--run names the folder of one run, but 4 were asked for."),
-        ([*FOUR, "--at-once", "0"], "`at_once` must be at least 1, but is 0 instead."),
         (["--seeds", "1,x"], "--seeds takes whole numbers separated by commas, such as 1,2,3, but got '1,x'."),
         (["--seeds", "3,3"], "work/adadec-seed3: two of the runs would go into this folder."),
         (["--variants", "seq2seq,bert"], "unknown variant 'bert'"),
@@ -200,6 +199,11 @@ def test_impossible_requests_are_refused_before_anything_starts(
         app(["train", str(folder / "toy.yaml"), *arguments])
     assert message in str(refusal.value)
     assert times(folder) == before
+
+
+def test_no_run_at_a_time_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="`at_once` must be at least 1, but is 0 instead"):
+        train_side_by_side(plan_jobs([toy_config(folder)]), at_once=0)
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,9 @@ def test_a_report_loads_each_model_once(runs: list[Path], tmp_path: Path, monkey
     """Swaps, the map of λ and the count of parameters share it."""
     loaded, load_model = [], Run.load_model
 
-    def count(run: Run) -> Seq2seq:
+    def count(run: Run, device: str | None = None) -> Seq2seq:
         loaded.append(run.folder)
-        return load_model(run)
+        return load_model(run, device=device)
 
     monkeypatch.setattr(Run, "load_model", count)
     with pytest.raises(SystemExit) as end:

@@ -19,7 +19,7 @@ function toMarkdown() {
     const faults = words((word) => word.fact === "unlicensed");
     return `| ${[exemplar(card), card.similarity?.toFixed(2), card.answer.text, leaks, faults].map(cell).join(" | ")} |`;
   });
-  const head = "| exemplar | similarity | text | from the exemplar only | facts without licence |\n|---|---:|---|---|---|";
+  const head = "| exemplar | similarity | text | from the exemplar only | unlicensed facts |\n|---|---:|---|---|---|";
   const demands = describeDemands().length ? `**Demands:** ${cell(describeDemands().join("; "))}\n\n` : "";
   return `**Source:** ${cell(source)}\n\n${demands}${head}\n${lines.join("\n")}\n`;
 }

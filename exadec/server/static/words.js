@@ -2,7 +2,7 @@
 
 import { make, percent } from "./tools.js";
 
-const MEANINGS = { source: "from the source", exemplar: "from the exemplar only", unlicensed: "fact without licence" };
+const MEANINGS = { source: "from the source", exemplar: "from the exemplar only", unlicensed: "unlicensed fact" };
 
 export function showWords(card) {
   const { answer, element } = card;
@@ -13,7 +13,7 @@ export function showWords(card) {
   showTally(card);
 }
 
-/** A word can be a leak and part of a fact without licence at once: then it has the marks of both. */
+/** A word can be a leak and part of an unlicensed fact at once: then it has the marks of both. */
 function kindsOf({ origin, fact }) {
   if (fact !== "unlicensed") return [origin];
   return origin === "other" ? [fact] : [origin, fact];
@@ -67,7 +67,7 @@ export function showTally({ answer, element }) {
       if (number) notes.push(`${number} ${number === 1 ? "word" : "words"} ${what}`);
     };
     count((word) => word.origin === "exemplar", "from the exemplar only");
-    count((word) => word.fact === "unlicensed", "of facts without licence");
+    count((word) => word.fact === "unlicensed", "of unlicensed facts");
     if (answer.truncated) notes.push("the end of the source was not read");
     if (answer.exemplar_truncated) notes.push("the end of the exemplar was not read");
   }
