@@ -192,14 +192,16 @@ class Decoder(nn.Module):
         self, state: DecoderState, embedded: torch.Tensor, backend: Backend = REFERENCE
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...], DecoderState]:
         """(N, E) -> cell inputs (N, ·), h (N, D), attention over each instance's memory (B, K, ·), next state."""
-        lam = self._of_cell(state.coefficients)
         inputs = torch.cat([embedded, state.attentional], dim=1) if self.input_feeding else embedded
-        inputs = self._extend(inputs[:, None], state.coefficients)[:, 0]
-        recurrent = backend.step(self.cell, self.cell.project(inputs[:, None], lam)[:, 0], state.recurrent, lam)
+        # The hypotheses of an instance share λ, so what depends on λ alone is computed once for all of them.
+        lam = self._of_instances(state)
+        inputs = self._extend(inputs.unflatten(0, (state.memory.instances, -1)), lam)  # (B, K, ·)
+        projected = self.cell.project(inputs, self._of_cell(lam)).flatten(0, 1)  # (N, G, D)
+        recurrent = backend.step(self.cell, projected, state.recurrent, self._of_cell(state.coefficients))
         hidden = recurrent[0].unflatten(0, (state.memory.instances, -1))  # (B, K, D)
-        attended = self.attention(hidden, state.memory, self._of_instances(state), backend)
+        attended = self.attention(hidden, state.memory, lam, backend)
         state = replace(state, recurrent=recurrent, attentional=attended[0].flatten(0, 1))
-        return inputs, recurrent[0], attended, state
+        return inputs.flatten(0, 1), recurrent[0], attended, state
 
     def _extend(self, x: torch.Tensor, lam: torch.Tensor | None) -> torch.Tensor:
         """What the cell reads, (N, T, inputs): with `residual` weights, λ is part of it."""
