@@ -41,6 +41,7 @@ from support.tiny_runs import config_beyond_the_paper
 from support.toys import config_for, make_guidable, toy_records, variant_config, write_splits
 
 ROOT = Path(__file__).parent.parent
+PRECISIONS = ("float32", "float32", "rounded")
 SOURCES = ["house1 house1 n3 k5", "house4 house4 house4 n1 k2", "n7"]
 
 
@@ -579,15 +580,17 @@ def test_the_bank_is_that_of_given_exemplars(writers: dict[str, Writer]) -> None
         np.testing.assert_allclose(bank[number, 0], given, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("setting", ["search.facts=off", "search.facts=strict"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_quick_search_writes_the_same_texts_but_for_rounding(
-    writers: dict[str, Writer], variant: str, monkeypatch: pytest.MonkeyPatch
+    writers: dict[str, Writer], variant: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = [f"house{n % 9} house{n % 9} house{n % 9} n{n % 12} k{n % 7}" for n in range(40)]
-    expected = writers[variant].write(sources)
+    folder = writers[variant].run.folder
+    ordinary, quick, rounded = (load(folder, [setting, f"search.precision={precision}"]) for precision in PRECISIONS)
+    expected = ordinary.write(sources)
     monkeypatch.setattr(generate, "LARGE", 0)  # otherwise it is for larger vocabularies
-    rounded = load(writers[variant].run.folder, ["search.precision=rounded"])
-    for writer, least, tolerance in ((writers[variant], 1.0, 1e-5), (rounded, 0.85, 0.05)):
+    for writer, least, tolerance in ((quick, 1.0, 1e-5), (rounded, 0.85, 0.05)):
         pairs = list(zip(writer.write(sources), expected, strict=True))
         scores = [(one.score, other.score) for one, other in pairs if one.text == other.text]
         assert len(scores) >= least * len(sources)

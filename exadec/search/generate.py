@@ -182,18 +182,14 @@ def _search(
     device = next(model.parameters()).device
     drawing, guided = config.temperature > 0, config.guidance > 0
     quick = _can_be_quick(model) and not drawing
-    # With guidance or rules, a search also needs log p of unlikely words.
-    rounded = quick and config.precision == "rounded" and not guided and rules is None
+    rounded = quick and config.precision == "rounded"
     step: Step[Any] = quick_step(model, rounded) if quick else model.choose
     if drawing:
         step = _whole_distributions(model)
     given = None if coefficients is None else coefficients.to(device)
-    state: Any
-    if rounded:
-        state = read_rounded(model, batch.to(device), given)
-    else:
-        read = with_and_without(batch) if guided else batch
-        state = model.encode(read.to(device), _for_both(given) if guided else given)
+    both, given = (with_and_without(batch), _for_both(given)) if guided else (batch, given)
+    read = read_rounded if rounded else type(model).encode
+    state: Any = read(model, both.to(device), given)
     lam = None if state.coefficients is None else state.coefficients[: batch.size]
     if guided:
         assert form is not None

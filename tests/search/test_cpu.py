@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,37 +14,65 @@ from exadec.config import VARIANTS, SearchConfig, TrainingConfig
 from exadec.corpus.vocabulary import PAD
 from exadec.search import cpu
 from exadec.search.beam import beam_search
-from exadec.search.cpu import QuickChoices, quick_step, read_rounded
-from exadec.search.cpu_kernels import GROUP, pick, summarize
+from exadec.search.cpu import QuickChoices, Softmax, quick_step, read_rounded
+from exadec.search.cpu_kernels import LOWEST, read_products
 from exadec.search.generate import NEVER_WRITTEN
 from exadec.training.optimizer import build_optimizer
 from support.choices import check_choices, spread_out
-from support.small_models import ALL_OPTIONS, batch_for, build_small_model
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
 
 COPYING = ["attention", "attention, either case", "separate", "none"]
 CPU = torch.device("cpu")
 
 
-@given(st.integers(1, 4), st.integers(1, 1200), st.integers(1, 40), st.booleans(), st.integers(0, 1000))
-@settings(max_examples=80, deadline=None)
-def test_sums_and_likeliest_words_are_those_of_numpy(rows: int, size: int, count: int, whole: bool, seed: int) -> None:
+@given(st.data(), st.integers(1, 4), st.integers(1, 5000), st.integers(1, 90), st.booleans(), st.integers(0, 1000))
+@settings(max_examples=120, deadline=None)
+def test_sums_and_likeliest_words_are_those_of_numpy(
+    data: st.DataObject, rows: int, size: int, count: int, whole: bool, seed: int
+) -> None:
+    """Whatever the parts in which the products come. Some logits are equal."""
     random, count = np.random.default_rng(seed), min(count, size)
-    products = random.normal(0, 100, (rows, size)).astype(np.int32 if whole else np.float32)
+    products = random.normal(0, 100, (rows, size)).round(1 if size % 2 else -2)
+    products = products.astype(np.int32 if whole else np.float32)
     scales, word_scales, bias = (random.normal(size=number).astype(np.float32) for number in (rows, size, size))
+    if size % 3:
+        bias[:], word_scales[:] = 0, 1
     logits = products * (word_scales * scales[:, None] / 100) + bias
-    largest = np.empty((rows, -(-size // GROUP)), np.float32)
-    totals = np.empty(rows, np.float32)
-    words, found = np.empty((rows, count), np.int64), np.empty((rows, count), np.float32)
-    given = products, scales, word_scales / np.float32(100), bias
-    summarize(*given, largest, totals)
-    pick(*given, largest, words, found)
+    highest, sums = np.full(rows, LOWEST), np.zeros(rows, np.float32)
+    words, found = np.zeros((rows, count), np.int64), np.full((rows, count), -np.inf, np.float32)
+    borders = [0, *sorted(data.draw(st.lists(st.integers(0, size), max_size=3))), size]
+    for part in itertools.starmap(slice, itertools.pairwise(borders)):
+        some = np.ascontiguousarray(products[:, part])
+        given = scales, word_scales[part] / np.float32(100), bias[part], part.start
+        read_products(some, *given, highest, sums, words, found)
     exact = logits.astype(np.float64)
-    highest = exact.max(1, keepdims=True)
-    expected = highest[:, 0] + np.log(np.exp(exact - highest).sum(1))
-    np.testing.assert_allclose(totals, expected, rtol=2e-6, atol=2e-6)
+    top = exact.max(1, keepdims=True)
+    expected = top[:, 0] + np.log(np.exp(exact - top).sum(1))
+    np.testing.assert_allclose(highest + np.log(sums), expected, rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(found, -np.sort(-logits, axis=1)[:, :count], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found, np.take_along_axis(logits, words, 1), rtol=1e-5, atol=1e-5)
     assert all(len(set(row)) == count for row in words.tolist())
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("at_once", [1, 2**13, 2**18])
+def test_hypotheses_are_those_of_one_product(rounded: bool, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For few and many of them, with and without threads, in one block and in several."""
+    monkeypatch.setattr(cpu, "_AT_ONCE", at_once)
+    weight, bias, hypotheses = torch.randn(4500, 24), torch.randn(4500), torch.randn(70, 24)
+    exact = (hypotheses @ weight.t() + bias).double()
+    for rows in (1, 5, 70):
+        for threads in (1, 3):
+            with ThreadPoolExecutor(threads) as pool:
+                softmax = Softmax(weight, bias, cpu._round(weight) if rounded else None, pool if threads > 1 else None)
+                monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+                words, logits, totals = softmax.find(hypotheses[:rows], 9)
+                monkeypatch.undo()
+                monkeypatch.setattr(cpu, "_AT_ONCE", at_once)
+            torch.testing.assert_close(logits, exact.float()[:rows].gather(1, words), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(logits.sort(descending=True).values[:, :9], exact.float()[:rows].topk(9).values)
+            off = (totals - exact[:rows].logsumexp(1)).abs().max()
+            assert off < (0.01 if rounded else 1e-5)
 
 
 @pytest.mark.parametrize("copy", COPYING)
@@ -68,14 +97,19 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, mo
         banned[:, 0] = PAD
         choices = quick_step(model, rounded=True)(state, words)[0]
         assert isinstance(choices, QuickChoices)
-        scales = choices.softmax.scales
-        rough = choices.products * (choices.scales[:, None] * scales) + choices.softmax.bias
+        codes, scales = cpu._round_once(model, choices.softmax.weight)
+        own_codes, own_scales = cpu._round(choices.parts.attentional.flatten(0, 1))
+        rough = (own_codes.float() @ codes.float().t()) * (own_scales[:, None] * scales) + choices.softmax.bias
         exact = model.decoder.step(state, words)[0].vocabulary.flatten(0, 1)
         assert 1e-3 < ((rough - rough.logsumexp(1, keepdim=True)) - exact).abs().max() < 0.2
         found, chosen = choices.best(6, banned)
         whole = model.step(state, words)[0].scatter(1, banned, -torch.inf)
         known = found > -5
         assert (found - whole.gather(1, chosen))[known].abs().max() < 2e-3
+        asked = torch.randint(10, VOCABULARY, (60, 7))
+        likely = whole.gather(1, asked) > -12
+        assert likely.sum() > 60
+        assert (choices.of_words(asked) - whole.gather(1, asked))[likely].abs().max() < 2e-3
         for mine, ids, log_probs in zip(found, chosen, whole, strict=True):
             assert set(log_probs.topk(4).indices.tolist()) <= set(ids[mine > -torch.inf].tolist())
 
@@ -89,7 +123,7 @@ def test_weights_are_rounded_again_once_the_optimizer_has_changed_them() -> None
         parameter.grad = torch.randn_like(parameter)
     optimizer.step()
     weight = model.decoder.softmax()[0]
-    assert torch.equal(cpu._round_once(model, weight)[0], cpu._round(weight.detach())[0].t())
+    assert torch.equal(cpu._round_once(model, weight)[0], cpu._round(weight.detach())[0])
 
 
 @pytest.mark.parametrize(("bits", "count"), [(32, 1), (32, 40), (16, 40), (8, 40)])
