@@ -14,9 +14,33 @@ print(differing_texts("cpu", False, CASES[5], sizes=(2,)) + differing_texts("cpu
 """
 
 
+WHOLE = """
+import torch
+from exadec.config import VARIANTS, SearchConfig
+from exadec.search import generate
+from exadec.search.captured import RecordedSearch
+from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
+form = torch.arange(VOCABULARY) % 3 != 0
+for variant, guidance in (("seq2seq", 0.0), ("adadec+attexp", 1.0)):
+    model = build_small_model(**VARIANTS[variant], **ALL_OPTIONS).float()
+    batch, config = batch_for(model.config, 3), SearchConfig(beam_size=3, max_length=8, guidance=guidance)
+    generate.recorded_search = lambda model: RecordedSearch(lambda work: work)  # work that is repeated, not recorded
+    with torch.no_grad():
+        found, found_lam = generate._replay(model, batch, config, 2, None, form)
+        texts, lam = generate._search(model, generate.Task(batch), config, 2, None, form)
+    for ours, theirs in zip(found, texts, strict=True):
+        print([one.ids for one in ours] == [one.ids for one in theirs])
+    assert (lam is None and found_lam is None) or torch.equal(lam, found_lam)
+"""
+
+
 def test_texts_are_those_of_the_ordinary_search_when_triton_interprets_the_kernels() -> None:
     """Of models with everything that a search step has to do: other case, guidance, blocked and banned words."""
     assert interpret_kernels(FEW).split() == ["0", "0"]
+
+
+def test_a_whole_search_of_a_gpu_finds_the_same_texts_and_coefficients() -> None:
+    assert interpret_kernels(WHOLE).split() == ["True"] * 6
 
 
 @pytest.mark.cuda
