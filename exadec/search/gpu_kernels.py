@@ -15,6 +15,8 @@ from exadec.model.places import Places
 
 _LARGEST = 1024
 """Into how many groups a vocabulary is divided at most."""
+_FEW = 512
+"""Of so many numbers, a single warp finds the largest one sooner than several."""
 _SMALLEST: tl.constexpr = tl.constexpr(SMALLEST)
 _EOS: tl.constexpr = tl.constexpr(EOS)
 
@@ -27,7 +29,7 @@ def summarize(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     largest = logits.new_empty(rows, groups, dtype=torch.float32)
     totals = logits.new_empty(rows, dtype=torch.float32)
     units = (size // 8, 8) if size % 8 == 0 else (size, 1)  # tells the compiler how rows are aligned
-    _summarize[(rows,)](logits, largest, totals, *units, groups, group=group, block=max(1, 4096 // group), num_warps=4)
+    _summarize[(rows,)](logits, largest, totals, *units, groups, group=group, block=max(1, 4096 // group), num_warps=8)
     return largest, totals
 
 
@@ -90,9 +92,14 @@ def choose(
         banned.shape[1], banned.stride(0), banned.stride(1), looked_at,
         copies=copying is not None, cases=changes is not None, group=group_size(size),
         groups_block=triton.next_power_of_2(largest.shape[1]), block=block,
-        found_block=triton.next_power_of_2(looked_at), num_warps=4 if block <= _LARGEST else 8,
+        found_block=triton.next_power_of_2(looked_at), num_warps=_warps_for(block),
     )  # fmt: skip
     return scores, words
+
+
+def _warps_for(block: int) -> int:
+    """To find the best of so many again and again: one warp need not wait for others."""
+    return 1 if block <= _FEW else 4 if block <= _LARGEST else 8
 
 
 def settle(
@@ -108,13 +115,14 @@ def settle(
     """What `advance` does after it knows the next words. Returns each new hypothesis's parent: (N,) row numbers."""
     words, log_p, lengths, finished, texts, done = beams
     instances, beam = log_p.shape
+    block = triton.next_power_of_2(beam * (scores.shape[1] + 1))
     parents = torch.empty(instances * beam, dtype=torch.long, device=scores.device)
     _settle[(instances,)](
         scores, choices, ending, words, log_p, lengths, finished, texts, done, parents,
         alpha, reached, scores.shape[1], beam, words.shape[2], texts.shape[2], n_best,
-        full=full, beam_block=triton.next_power_of_2(beam), block=triton.next_power_of_2(beam * (scores.shape[1] + 1)),
+        full=full, beam_block=triton.next_power_of_2(beam), block=block,
         words_block=triton.next_power_of_2(words.shape[2]), texts_block=triton.next_power_of_2(texts.shape[2]),
-        num_warps=4,
+        num_warps=_warps_for(block),
     )  # fmt: skip
     return parents
 
