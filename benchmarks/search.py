@@ -55,7 +55,8 @@ def start_exadec(
     exemplars = random.integers(8, VOCABULARY, (len(sources), config.exemplars_read, EXEMPLAR))
     instances = [Instance(*parts, np.array([], np.int64)) for parts in zip(sources, map(tuple, exemplars), strict=True)]
     batch = collate(instances, VOCABULARY, config.attend_exemplar)
-    search = SearchConfig(beam_size=BEAM, max_length=TEXT, min_length=TEXT - 1, precision=precision)
+    limits = {"max_length": TEXT, "min_length": TEXT - 1}
+    search = SearchConfig(beam_size=BEAM, batch_size=len(sources), precision=precision, **limits)
     return count(model), lambda: sum(
         len(best.ids) + 1 for best, *_ in search_batch(model, Task(batch), search).hypotheses
     )

@@ -50,12 +50,13 @@ class SearchConfig:
     precision: Literal["float32", "rounded"] = "float32"
     """`rounded` is faster. On a GPU texts are read as in training, and other products are in TF32. On a CPU the product
     with a large vocabulary is in int8, though the likeliest words are computed once more, and other products are in
-    bfloat16, if the processor has that; searches with guidance or under rules are not rounded there."""
+    bfloat16, if the processor has that. Texts that are drawn (`temperature`) are not rounded there."""
     facts: Literal["off", "mark", "strict"] = "off"
     """What to do about numbers, dates, names and quoted words that the source does not license. `mark`: report them.
     `strict`: write none; what the source licenses is written as without it."""
     batch_size: int = 64
-    """Instances searched together; on a CPU, by each thread."""
+    """Instances searched together: on a CPU by each thread, on a GPU rounded up to a power of 2. A large GPU is fastest
+    with 512."""
 
     @property
     def seeks_agreement(self) -> bool:

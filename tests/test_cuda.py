@@ -59,12 +59,14 @@ def test_values_and_all_gradients_equal_the_cpu(variant: str, shape: dict[str, o
 
 @pytest.mark.parametrize("option", [{}, ALL_OPTIONS], ids=["paper", "all"])
 @pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("at_once", [64, 4])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, object]) -> None:
+def test_search_equals_the_cpu(variant: str, at_once: int, guided: bool, option: dict[str, object]) -> None:
+    """With places for all instances, and with so few that most of them wait for their turn."""
     model = build_small_model(**VARIANTS[variant], **option)
-    batch = batch_for(model.config, 7)
+    batch = batch_for(model.config, 17)
     guidance = 1.0 if guided and model.config.reads_exemplars else 0.0
-    config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance)
+    config = SearchConfig(beam_size=4, max_length=8, block_ngram=2, guidance=guidance, batch_size=at_once)
     form = torch.arange(VOCABULARY) % 3 != 0
     expected = search_batch(model, Task(batch), config, n_best=3, form=form).hypotheses
     model, form = model.cuda(), form.cuda()
@@ -72,7 +74,7 @@ def test_search_equals_the_cpu(variant: str, guided: bool, option: dict[str, obj
         found = search_batch(model, Task(batch), config, n_best=3, form=form).hypotheses
         assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
     # Other instances on the same recording
-    others = batch_for(model.config, 8)
+    others = batch_for(model.config, 19)
     found = search_batch(model, Task(others), config, n_best=3, form=form).hypotheses
     expected = search_batch(model.cpu(), Task(others), config, n_best=3, form=form.cpu()).hypotheses
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]

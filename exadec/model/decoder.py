@@ -43,6 +43,12 @@ class DecoderState:
         selected = replace(self, coefficients=None).map(lambda part: part.index_select(0, indices))
         return replace(selected, coefficients=self.coefficients)
 
+    def select_into(self, indices: torch.Tensor, other: "DecoderState") -> None:
+        """`select` as many hypotheses of the same instances as another state has, and write them over that one's."""
+        pairs = zip((*self.recurrent, self.attentional), (*other.recurrent, other.attentional), strict=True)
+        for mine, theirs in pairs:
+            torch.index_select(mine, 0, indices, out=theirs)
+
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "DecoderState":
         """The same with every tensor of the hypotheses changed; the memory stays."""
         return DecoderState(

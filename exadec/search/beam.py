@@ -148,17 +148,17 @@ class Beams(Generic[State]):
 
     def best(self, instances: torch.Tensor, count: int) -> list[list[Hypothesis]]:
         """The best finished hypotheses of some of the instances."""
-        longest = int(self.lengths.max()) + 1  # with the end symbol; what comes after it need not leave the device
-        all_scores, all_texts = self.scores[instances, :count], self.texts[instances, :count, :longest]
-        none = -torch.inf
-        return [
-            [
-                Hypothesis(text[: text.index(EOS)], score)
-                for score, text in zip(scores, texts, strict=True)
-                if score > none
-            ]
-            for scores, texts in zip(all_scores.tolist(), all_texts.tolist(), strict=True)
-        ]
+        return to_hypotheses(self.scores[instances, :count], self.texts[instances, :count])
+
+
+def to_hypotheses(scores: torch.Tensor, texts: torch.Tensor) -> list[list[Hypothesis]]:
+    """Finished hypotheses of some instances: scores (B, n), -inf for none, and words, then end symbols, (B, n, L)."""
+    words, none = texts.cpu().numpy(), -torch.inf
+    lengths = (words == EOS).argmax(2).tolist()  # up to the first end symbol
+    return [
+        [Hypothesis(text[:length].tolist(), score) for text, length, score in zip(*row, strict=True) if score > none]
+        for row in zip(words, lengths, scores.tolist(), strict=True)
+    ]
 
 
 @torch.no_grad()
@@ -253,7 +253,7 @@ def find_banned(words: torch.Tensor, lengths: torch.Tensor, config: SearchConfig
     """
     banned = [never.expand(len(words), -1)]
     if config.min_length:
-        banned.append(torch.where(lengths < config.min_length, EOS, PAD)[:, None])
+        banned.append((EOS * (lengths < config.min_length))[:, None])  # or PAD, which is 0
     if config.block_ngram:
         repeating = repeating_words(words, lengths, config.block_ngram)
         banned.append(repeating.masked_fill(repeating == EOS, PAD))

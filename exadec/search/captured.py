@@ -3,15 +3,16 @@ and so is each step.
 
 In: how to read a batch, and a `step`, as for `beam_search`. Out: the same hypotheses.
 
-Recorded work reads and writes the same tensors each time. So all instances stay until the last of them is done, and
-batches are padded, so that few recordings serve all of them.
+Recorded work reads and writes the same tensors each time. So a recording has a fixed number of places, and batches are
+padded, so that few recordings serve all of them. As soon as enough texts are finished, others take their places.
 """
 
 import gc
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -23,13 +24,14 @@ from torch.nn import functional
 from exadec.config import SearchConfig
 from exadec.loading.batch import Batch
 from exadec.model.backends.capture import Recorder
-from exadec.search.beam import Beams, Hypothesis, Step
+from exadec.search.beam import Beams, Hypothesis, Step, to_hypotheses
 from exadec.search.beam import advance as advance_beams
+from exadec.search.feeding import Feed, Part
 
-POSITIONS = 16
-"""Lengths of sources and exemplars are rounded up to multiples of this."""
 RECORDINGS = 16
 """How many recordings of one model are kept: those that were used last."""
+REFILLED, LEAST = 4, 64
+"""Others take the places of finished texts when these are one in four, and 64: to read fewer takes as long."""
 
 Record = Callable[[Callable[[], None]], Callable[[], None]]
 """Makes work that can be repeated on the same tensors."""
@@ -51,23 +53,42 @@ class Work(NamedTuple):
     read: Read
     step: Step[Any]
     advance: Advance = advance_beams
-    reads: Sequence[torch.Tensor] = ()
-    """What it reads besides the batch and the model's own weights."""
     coefficients: Callable[[Any], torch.Tensor | None] = attrgetter("coefficients")
     """λ of a state's hypotheses: (N, 1 or G, R)."""
+    readings: int = 1
+    """How many times a state has all instances, one after the other: with guidance, with and without exemplars."""
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """Recorded work that reads some instances into the places of others."""
+
+    laid_out: torch.Tensor
+    """The instances, the places, and how many of them are instances: the others are done from the start."""
+    coefficients: torch.Tensor | None
+    run: Callable[[], None]
+
+    def fill(self, part: Part, places: np.ndarray) -> None:
+        laid_out = part.lay_out(places)
+        if self.laid_out.device.type == "cuda":
+            laid_out = laid_out.pin_memory()  # so that the host need not wait until it is copied
+        self.laid_out.copy_(laid_out, non_blocking=True)
+        if self.coefficients is not None and part.coefficients is not None:
+            self.coefficients.copy_(part.coefficients)
+        self.run()
 
 
 @dataclass(frozen=True)
 class _Recording:
-    inputs: torch.Tensor
-    """The ids and lengths of a batch, one after the other, and the number of its instances."""
-    coefficients: torch.Tensor | None
     beams: Beams[Any]
-    begin: Callable[[], None]
+    fillings: dict[int, _Filling]
+    """By their number of rows: all places, and those that are refilled at once."""
     go_on: Callable[[], None]
+    told: torch.Tensor
+    """(places,) bool, on the host: which were done after the last filling or step that has ended."""
     work: Work
-    never: torch.Tensor
-    """Like those of `work`, it is read, and must not be freed."""
+    reads: Sequence[torch.Tensor]
+    """They must not be freed."""
 
 
 class RecordedSearch:
@@ -84,29 +105,30 @@ class RecordedSearch:
 
     def __call__(
         self,
-        work: Work,
+        prepare: Callable[[], Work],
         batch: Batch,
         coefficients: torch.Tensor | None,
         config: SearchConfig,
         forbidden: Sequence[int],
         device: torch.device,
         n_best: int = 1,
+        reads: Sequence[torch.Tensor] = (),
     ) -> tuple[list[list[Hypothesis]], torch.Tensor | None]:
-        """The hypotheses, as `beam_search` gives them, and λ of the instances, (B, 1 or G, R), if the model adapts."""
-        padded = _pad_batch(batch)
-        shapes = tuple(part.shape for part in _read_parts(padded))
-        given = None
-        if coefficients is not None:
-            rows = torch.arange(padded.size).clamp_max(batch.size - 1)
-            given = coefficients.to(device)[rows.to(device)]
-        shape_given = None if given is None else given.shape
-        addresses = tuple(part.data_ptr() for part in work.reads)
-        key = _what_counts(config), n_best, tuple(forbidden), shapes, shape_given, addresses
-        inputs = torch.cat([*(part.flatten() for part in _read_parts(padded)), torch.tensor([batch.size])])
+        """The hypotheses, as `beam_search` gives them, and λ of the instances, (B, 1 or G, R), if the model adapts.
+
+        At most `config.batch_size` instances are searched at a time, rounded up to a power of 2. Work is prepared when
+        it has to be recorded. `reads` are tensors that it reads besides the batch and the model's own weights.
+        """
+        places = 1 << (min(batch.size, config.batch_size) - 1).bit_length()
+        refilled = min(places, max(LEAST, places // REFILLED))
+        rows = {places} if batch.size <= places else {places, refilled}
+        feed = Feed(batch, coefficients, device)
+        addresses = tuple(part.data_ptr() for part in reads)
+        key = _what_counts(config), n_best, tuple(forbidden), feed.shapes, places, len(rows), addresses
         with self._searching:
             if key not in self._recordings:
                 never = torch.tensor(forbidden, device=device, dtype=torch.long)
-                more = work, shapes, inputs.to(device), given, config, never, n_best
+                more = prepare(), feed, rows, config, never, n_best, reads
                 try:
                     self._recordings[key] = self._make(*more)
                 except torch.OutOfMemoryError:
@@ -116,16 +138,8 @@ class RecordedSearch:
                     self._recordings[key] = self._make(*more)
                 if len(self._recordings) > RECORDINGS:
                     self._recordings.popitem(last=False)
-            found = self._recordings[key]
             self._recordings.move_to_end(key)
-            found.inputs.copy_(inputs)
-            if found.coefficients is not None and given is not None:
-                found.coefficients.copy_(given)
-            found.begin()
-            _repeat(found.go_on, found.beams.done)
-            lam = work.coefficients(found.beams.state)  # of all hypotheses; the next search overwrites it
-            lam = None if lam is None else lam[:: config.beam_size][: batch.size].clone()
-            return found.beams.best(torch.arange(batch.size, device=device), n_best), lam
+            return _search(self._recordings[key], feed, refilled, n_best)
 
     def _forget(self) -> None:
         """Drop all recordings, and give their memory back."""
@@ -137,36 +151,42 @@ class RecordedSearch:
     def _make(
         self,
         work: Work,
-        shapes: Sequence[torch.Size],
-        inputs: torch.Tensor,
-        coefficients: torch.Tensor | None,
+        feed: Feed,
+        rows: Collection[int],
         config: SearchConfig,
         never: torch.Tensor,
         n_best: int,
+        reads: Sequence[torch.Tensor],
     ) -> _Recording:
-        sizes = [shape.numel() for shape in shapes]
-        *parts, count = inputs.split([*sizes, 1])
-        source, lengths, exemplar, exemplar_lengths = (
-            part.view(shape) for part, shape in zip(parts, shapes, strict=True)
-        )
-        nothing = source[:, :0]  # targets and unknown words are not read
-        batch = Batch(source, lengths, exemplar, exemplar_lengths, nothing, nothing, nothing)
+        places = max(rows)
+        part = feed.take(0, places)
+        batch, _, count = feed.view(part.lay_out(np.arange(places)).to(never.device), places)
+        held = _clone(_start(work.read(batch, part.coefficients), places, count, config))
+        told = torch.empty(places, dtype=torch.bool, pin_memory=never.device.type == "cuda")
 
-        def begin() -> Beams[Any]:
-            return _start(work.read(batch, coefficients), batch.size, count, config)
+        def go_on() -> None:
+            _copy(work.advance(work.step, held, config, never, n_best), held)
+            told.copy_(held.done, non_blocking=True)
 
-        held = _clone(begin())
-        return _Recording(
-            inputs,
-            coefficients,
-            held,
-            self.record(lambda: _copy(begin(), held)),
-            self.record(lambda: _copy(work.advance(work.step, held, config, never, n_best), held)),
-            work,
-            never,
-        )
+        fillings = {number: self._make_filling(work, feed, number, held, told, config) for number in rows}
+        return _Recording(held, fillings, self.record(go_on), told, work, (never, *reads))
+
+    def _make_filling(
+        self, work: Work, feed: Feed, rows: int, held: Beams[Any], told: torch.Tensor, config: SearchConfig
+    ) -> _Filling:
+        part = feed.take(0, rows)
+        laid_out = part.lay_out(np.arange(rows)).to(held.done.device)
+        batch, places, count = feed.view(laid_out, rows)
+
+        def fill() -> None:
+            fresh = _start(work.read(batch, part.coefficients), rows, count, config)
+            _put(fresh, None if rows == len(held.done) else places, held, work.readings)
+            told.copy_(held.done, non_blocking=True)
+
+        return _Filling(laid_out, part.coefficients, self.record(fill))
 
 
+@lru_cache
 def _what_counts(config: SearchConfig) -> SearchConfig:
     """The settings without those that a recorded search does not read: they need no recording of their own."""
     usual = SearchConfig()
@@ -197,59 +217,86 @@ def recorded_search(model: nn.Module) -> RecordedSearch:
     return known[1]
 
 
-def _read_parts(batch: Batch) -> tuple[torch.Tensor, ...]:
-    return batch.source, batch.source_lengths, batch.exemplar, batch.exemplar_lengths
+def _search(
+    recording: _Recording, feed: Feed, refilled: int, n_best: int
+) -> tuple[list[list[Hypothesis]], torch.Tensor | None]:
+    """Until all is done. Each step starts before a GPU has told of the last one, so it never waits.
 
-
-def _pad_batch(batch: Batch) -> Batch:
-    """More positions, and as many instances as a power of 2: the last one again and again."""
-    each, more = batch.exemplar.shape[0] // batch.size, (1 << (batch.size - 1).bit_length()) - batch.size
-
-    def pad(part: torch.Tensor, rows: int) -> torch.Tensor:
-        """numpy does such small things at once, where torch would start threads."""
-        last = np.tile(part[-rows:].numpy(), (more, *[1] * (part.dim() - 1)))
-        padded = np.concatenate([part.numpy(), last])
-        if part.dim() == 2:
-            padded = np.pad(padded, ((0, 0), (0, -part.shape[1] % POSITIONS)))  # with PAD, which is 0
-        return torch.from_numpy(padded)
-
-    return replace(
-        batch,
-        source=pad(batch.source, 1),
-        source_lengths=pad(batch.source_lengths, 1),
-        exemplar=pad(batch.exemplar, each),
-        exemplar_lengths=pad(batch.exemplar_lengths, each),
-    )
-
-
-def _repeat(go_on: Callable[[], None], done: torch.Tensor) -> None:
-    """Until all is done, and one step more: each step starts before a GPU has told of the last one, so it never waits.
-
-    Nothing changes the texts of instances that are done.
+    Nothing changes the texts of instances that are done. So it does no harm if a step tells of more of them meanwhile.
     """
-    go_on()
-    while True:
-        is_over = _ask(done)
-        go_on()
-        if is_over():
-            return
+    beams, work = recording.beams, recording.work
+    done = np.ones(len(beams.done), bool)
+    arrived = torch.cuda.Event() if beams.done.device.type == "cuda" else None
+    numbers = np.full(len(done), -1)  # those of the instances at all places; -1 for none
+    waiting = deque(feed.cut(len(done), refilled))
+    found: list[_Found] = []
+    while waiting or not done.all():
+        free = np.flatnonzero(done)
+        while waiting and len(free) >= waiting[0].rows:
+            part = waiting.popleft()
+            places, free = np.split(free, [part.rows])
+            if part.first > 0:
+                found.append(_Found.at(places, numbers, beams, work, n_best))
+            recording.fillings[part.rows].fill(part, places)
+            numbers[places], done[places] = -1, False
+            numbers[places[: part.count]] = part.first + np.arange(part.count)
+        if arrived is not None:
+            arrived.record()
+        recording.go_on()
+        if arrived is not None:
+            arrived.synchronize()
+        done = recording.told.numpy().copy()
+    found.append(_Found.at(None, numbers, beams, work, n_best))
+    return _put_in_order(found, feed.size)
 
 
-def _ask(done: torch.Tensor) -> Callable[[], bool]:
-    """Whether all is done now. The answer may be waited for later."""
-    over = done.all()
-    if done.device.type == "cpu":
-        return over.item  # type: ignore[return-value]
-    answer = torch.empty((), dtype=torch.bool, pin_memory=True)
-    answer.copy_(over, non_blocking=True)
-    arrived = torch.cuda.Event()
-    arrived.record()
+class _Found(NamedTuple):
+    """What was found for the instances at some places, still on the device."""
 
-    def wait() -> bool:
-        arrived.synchronize()
-        return bool(answer)
+    numbers: np.ndarray
+    """Those of the instances; -1 for none."""
+    scores: torch.Tensor
+    texts: torch.Tensor
+    coefficients: torch.Tensor | None
+    """(places, 1 or G, R)"""
 
-    return wait
+    @classmethod
+    def at(cls, places: np.ndarray | None, numbers: np.ndarray, beams: Beams[Any], work: Work, n_best: int) -> "_Found":
+        """At some of the places, or at all: then they are not copied."""
+        lam = work.coefficients(beams.state)  # of all hypotheses
+        lam = None if lam is None else lam[:: beams.log_p.shape[1]][: len(numbers)]
+        scores, texts = beams.scores[:, :n_best], beams.texts[:, :n_best]
+        if places is None:
+            return cls(numbers, scores, texts, lam)
+        here = torch.from_numpy(places).to(scores.device)
+        return cls(numbers[places], scores[here], texts[here], None if lam is None else lam[here])
+
+
+def _put_in_order(found: Sequence[_Found], size: int) -> tuple[list[list[Hypothesis]], torch.Tensor | None]:
+    """What was found for each instance."""
+    scores, texts, lam = found[0][1:]
+    if len(found) == 1:
+        return to_hypotheses(scores[:size], texts[:size]), None if lam is None else lam[:size].clone()
+    where, numbers = np.empty(size, np.int64), np.concatenate([one.numbers for one in found])
+    where[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    rows = torch.from_numpy(where).to(scores.device)
+    scores, texts = (torch.cat(parts)[rows] for parts in zip(*(one[1:3] for one in found), strict=True))
+    if lam is not None:
+        lam = torch.cat([one.coefficients for one in found if one.coefficients is not None])[rows]
+    return to_hypotheses(scores, texts), lam
+
+
+def _put(fresh: Beams[Any], places: torch.Tensor | None, held: Beams[Any], readings: int) -> None:
+    """Overwrite what is held at some places, or at all."""
+    if places is None:
+        _copy(fresh, held)
+        return
+    for field in fields(Beams):
+        # Rows are (readings · instances · hypotheses of each), or fewer: a part of these three may be 1.
+        sizes = [(readings if field.name == "state" else 1, len(one), -1) for one in (held.done, places)]
+        pairs = zip(*(_tensors(getattr(beams, field.name)) for beams in (held, fresh)), strict=True)
+        for old, new in pairs:
+            old.unflatten(0, sizes[0]).index_copy_(1, places, new.unflatten(0, sizes[1]))
 
 
 def _start(state: Any, instances: int, count: torch.Tensor, config: SearchConfig) -> Beams[Any]:

@@ -3,7 +3,7 @@
 In: a model. Out: the step of its search, and `advance`, which compute what `Seq2seq.choose` and `beam.advance` do.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -108,4 +108,5 @@ def advance(step: Step[Any], beams: Beams[Any], config: SearchConfig, never: tor
         n_best,
         config.stopping == "full" or beam == 1,
     )
-    return replace(beams, state=state.select(parents))
+    state.select_into(parents, beams.state)
+    return beams

@@ -41,6 +41,8 @@ _SMALLEST_PART, _LARGEST_PART = 16, 64
 """Texts that a thread of a CPU searches together"""
 _MOST_PARTS = 8
 """Parts of a batch that are searched side by side: each needs memory"""
+_BATCHES = 8
+"""Batches that a GPU is given at once: texts of the next ones take the places of those that are finished"""
 _SIDE_BY_SIDE = Lock()
 """Whoever changes torch's number of threads for a while"""
 LARGE = 8192
@@ -126,27 +128,37 @@ def _replay(
     form: torch.Tensor | None,
 ) -> Searched:
     """With recordings of what a GPU does."""
-    device = next(model.parameters()).device
-    work = plain = work_on_gpu(model, config)
+    device, reads = next(model.parameters()).device, list[torch.Tensor]()
     if config.guidance > 0:
         assert form is not None
+        reads = [form]
 
-        def read(one: Batch, given: torch.Tensor | None) -> GuidedState:
-            return GuidedState(plain.read(with_and_without(one), _for_both(given)), one.size, one.size)
+    def prepare() -> Work:
+        plain = work_on_gpu(model, config)
+        return _guide_work(plain, Emphasis(config.guidance, form)) if form is not None and reads else plain
 
-        step = guide(plain.step, Emphasis(config.guidance, form))  # type: ignore[arg-type]
-        work = Work(read, step, plain.advance, [*plain.reads, form], attrgetter("both.coefficients"))
-    return Searched(*recorded_search(model)(work, batch, coefficients, config, NEVER_WRITTEN, device, n_best))
+    more = batch, coefficients, config, NEVER_WRITTEN, device, n_best, reads
+    return Searched(*recorded_search(model)(prepare, *more))
+
+
+def _guide_work(plain: Work, emphasis: Emphasis) -> Work:
+    def read(one: Batch, given: torch.Tensor | None) -> GuidedState:
+        return GuidedState(plain.read(with_and_without(one), _for_both(given)), one.size, one.size)
+
+    step = guide(plain.step, emphasis)  # type: ignore[arg-type]
+    return Work(read, step, plain.advance, attrgetter("both.coefficients"), readings=2)
 
 
 def _search_in_parts(
     model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
 ) -> Searched:
-    """`_search`, on a CPU in parts: small products gain little from more threads, and large ones leave the cache."""
+    """`_search`, in parts. On a CPU, small products gain little from more threads, and large ones leave the cache."""
     size = task.batch.size
-    at_once = max(1, min(_parts_at_once(model), size // _SMALLEST_PART))
+    if not _is_on_cpu(model):
+        return _search_in_turn(model, task, config, n_best, tell, form)
+    at_once = max(1, min(_parts_at_once(), size // _SMALLEST_PART))
     count = max(at_once, math.ceil(size / min(config.batch_size, _LARGEST_PART)))
-    if count == 1 or tell is not None or not _is_on_cpu(model):
+    if count == 1 or tell is not None:
         return _search(model, task, config, n_best, tell, form)
 
     def search(part: range) -> Searched:
@@ -155,9 +167,28 @@ def _search_in_parts(
 
     borders = [size * number // count for number in range(count + 1)]
     with _sharing_threads(at_once) as pool:
-        found = list(pool.map(search, map(range, borders, borders[1:])))
+        return _join(list(pool.map(search, map(range, borders, borders[1:]))))
+
+
+def _search_in_turn(
+    model: Seq2seq, task: Task, config: SearchConfig, n_best: int, tell: Tell | None, form: torch.Tensor | None
+) -> Searched:
+    """`_search`, one batch after the other."""
+    found = []
+    for first in range(0, task.batch.size, config.batch_size):
+        part = range(first, min(first + config.batch_size, task.batch.size))
+        told = None if tell is None else _tell_after(tell, first)
+        found.append(_search(model, task.take(part), config, n_best, told, form))
+    return _join(found)
+
+
+def _join(found: Sequence[Searched]) -> Searched:
     lam = [one.coefficients for one in found if one.coefficients is not None]
     return Searched([*chain.from_iterable(one.hypotheses for one in found)], torch.cat(lam) if lam else None)
+
+
+def _tell_after(tell: Tell, first: int) -> Tell:
+    return lambda number, ids: tell(first + number, ids)
 
 
 @contextmanager
@@ -220,13 +251,11 @@ def _search(
 
 
 def texts_at_once(model: Seq2seq, config: SearchConfig) -> int:
-    """How many texts a search is best given: one batch, or on a CPU one for each of its threads."""
-    return config.batch_size * _parts_at_once(model)
+    """How many texts a search is best given: several batches on a GPU, and on a CPU one for each of its threads."""
+    return config.batch_size * (_parts_at_once() if _is_on_cpu(model) else _BATCHES)
 
 
-def _parts_at_once(model: Seq2seq) -> int:
-    if not _is_on_cpu(model):
-        return 1
+def _parts_at_once() -> int:
     with _SIDE_BY_SIDE:  # a thread keeps the number that it finds when it first asks
         return min(torch.get_num_threads(), _MOST_PARTS)
 

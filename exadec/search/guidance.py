@@ -87,6 +87,9 @@ class GuidedState:
     def select(self, indices: torch.Tensor) -> "GuidedState":
         return replace(self, both=self.both.select(torch.cat([indices, self.rows + indices])), rows=len(indices))
 
+    def select_into(self, indices: torch.Tensor, other: "GuidedState") -> None:
+        self.both.select_into(torch.cat([indices, self.rows + indices]), other.both)
+
     def keep(self, instances: torch.Tensor) -> "GuidedState":
         both = self.both.keep(torch.cat([instances, self.instances + instances]))
         return GuidedState(both, self.rows // self.instances * len(instances), len(instances))

@@ -7,12 +7,14 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 
 import pytest
 import torch
 
 from exadec.config import VARIANTS, SearchConfig
+from exadec.corpus.vocabulary import EOS
 from exadec.loading.batch import Batch, collate
 from exadec.model.decoder import DecoderState
 from exadec.model.seq2seq import Seq2seq
@@ -55,8 +57,8 @@ def test_texts_are_those_of_the_ordinary_search(variant: str, guided: bool, opti
         with torch.no_grad():
             expected = beam_search(step, read(batch), size, config, NEVER_WRITTEN, CPU, 2)
             coefficients = attrgetter("both.coefficients" if guided else "coefficients")
-            work = Work(read, step, coefficients=coefficients)
-            found, lam = recorded(work, batch, None, config, NEVER_WRITTEN, CPU, 2)
+            prepare = partial(Work, read, step, coefficients=coefficients)
+            found, lam = recorded(prepare, batch, None, config, NEVER_WRITTEN, CPU, 2)
             expected_lam = model.exemplar_coefficients(batch)
         assert texts(found) == texts(expected)
         assert (lam is None) == (expected_lam is None)
@@ -64,6 +66,61 @@ def test_texts_are_those_of_the_ordinary_search(variant: str, guided: bool, opti
             torch.testing.assert_close(lam, expected_lam)
         recordings = len(recorded._recordings)
     assert recordings == 2  # of 8 instances, and of 1
+
+
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_waiting_instances_take_the_places_of_finished_ones(
+    variant: str, guided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """37 instances at 8 places, of which 2 are refilled at once: the texts and λ are those of the ordinary search."""
+    monkeypatch.setattr(captured, "LEAST", 1)
+    model = build_small_model(**VARIANTS[variant], **ALL_OPTIONS)
+    guided = guided and model.config.reads_exemplars
+    for parameter in model.parameters():  # a model that is sure of itself: its texts end at different steps
+        parameter.data *= 3 if parameter.dim() > 1 else 1
+    model.decoder.softmax_bias.data[EOS] = 3
+    config = SearchConfig(beam_size=3, max_length=12, length_penalty=0.0, stopping="first", batch_size=8)
+    step = guide(model.choose, Emphasis(1.0, FORM)) if guided else model.choose
+    batch, done = batch_for(model.config, 37), list[str]()
+
+    def read(batch: Batch, _: torch.Tensor | None = None) -> DecoderState | GuidedState:
+        state = model.encode(with_and_without(batch) if guided else batch, sources_once=False)
+        return GuidedState(state, batch.size, batch.size) if guided else state
+
+    def record(work: Callable[[], None]) -> Callable[[], None]:
+        return lambda: (done.append(work.__name__), work())[1]
+
+    work = Work(read, step, readings=1 + guided)
+    if guided:
+        work = work._replace(coefficients=attrgetter("both.coefficients"))
+    recorded = RecordedSearch(record)
+    with torch.no_grad():
+        expected = beam_search(step, read(batch), 37, config, NEVER_WRITTEN, CPU)
+        expected_lam = model.exemplar_coefficients(batch)
+        for _ in range(2):
+            found, lam = recorded(lambda: work, batch, None, config, NEVER_WRITTEN, CPU)
+            assert texts(found) == texts(expected)
+            assert (lam is None) == (expected_lam is None)
+            if lam is not None and expected_lam is not None:
+                torch.testing.assert_close(lam, expected_lam)
+    fillings, lengths = done.count("fill"), [len(best.ids) for [best] in expected]
+    assert fillings == 2 * (1 + 15)
+    batch_after_batch = sum(max(lengths[first : first + 8]) + 1 for first in range(0, 37, 8))
+    assert (len(done) - fillings) // 2 < batch_after_batch
+
+
+def test_given_coefficients_go_with_their_instances() -> None:
+    model = build_small_model(**VARIANTS["adadec"])
+    batch, config = batch_for(model.config, 11), SearchConfig(beam_size=2, max_length=6, batch_size=4)
+    given = torch.randn(11, 1, model.config.coefficient_rank, dtype=torch.float64)
+    work = Work(lambda batch, given: model.encode(batch, given, sources_once=False), model.choose)
+    with torch.no_grad():
+        expected = beam_search(model.choose, model.encode(batch, given), 11, config, NEVER_WRITTEN, CPU)
+        found, lam = RecordedSearch(lambda work: work)(lambda: work, batch, given, config, NEVER_WRITTEN, CPU)
+    assert texts(found) == texts(expected)
+    assert lam is not None
+    torch.testing.assert_close(lam, given)
 
 
 def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +131,7 @@ def test_few_recordings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         with torch.no_grad():
             config = SearchConfig(beam_size=2, max_length=length)
             expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
-            found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+            found, _ = recorded(lambda: work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
         assert texts(found) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [5, 7]
 
@@ -84,7 +141,7 @@ def test_settings_that_a_recorded_search_does_not_read_need_no_other_recording()
     batch, usual = batch_for(model.config, 3), SearchConfig(beam_size=2, max_length=5)
     for config in (usual, replace(usual, seed=2, top_p=0.5, batch_size=3), replace(usual, facts="mark")):
         with torch.no_grad():
-            recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+            recorded(lambda: work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
     assert len(recorded._recordings) == 1
 
 
@@ -95,7 +152,7 @@ def test_recordings_go_with_their_model(monkeypatch: pytest.MonkeyPatch) -> None
         model = build_small_model()
         recorded = captured.recorded_search(model)
         with torch.no_grad():
-            recorded(work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU)
+            recorded(lambda: work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU)
         assert captured.recorded_search(model) is recorded
         twin = copy.deepcopy(model)
         assert captured.recorded_search(twin) is not recorded
@@ -122,7 +179,7 @@ def test_without_memory_other_recordings_make_room() -> None:
         with torch.no_grad():
             config = SearchConfig(beam_size=2, max_length=length)
             expected = beam_search(model.choose, model.encode(batch), 3, config, NEVER_WRITTEN, CPU)
-            found, _ = recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
+            found, _ = recorded(lambda: work_of(model), batch, None, config, NEVER_WRITTEN, CPU)
         assert texts(found) == texts(expected)
     assert [key[0].max_length for key in recorded._recordings] == [6]
 
@@ -133,7 +190,9 @@ def test_a_search_that_does_not_fit_alone_is_an_error() -> None:
 
     model = build_small_model()
     with pytest.raises(torch.OutOfMemoryError), torch.no_grad():
-        RecordedSearch(record)(work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU)
+        RecordedSearch(record)(
+            lambda: work_of(model), batch_for(model.config, 3), None, SearchConfig(), NEVER_WRITTEN, CPU
+        )
 
 
 def test_threads_that_share_a_recording_do_not_disturb_each_other() -> None:
@@ -143,7 +202,7 @@ def test_threads_that_share_a_recording_do_not_disturb_each_other() -> None:
 
     def search(batch: Batch) -> list[list[tuple[list[int], float]]]:
         with torch.no_grad():
-            return texts(recorded(work_of(model), batch, None, config, NEVER_WRITTEN, CPU)[0])
+            return texts(recorded(lambda: work_of(model), batch, None, config, NEVER_WRITTEN, CPU)[0])
 
     with torch.no_grad():
         alone = [beam_search(model.choose, model.encode(one), 4, config, NEVER_WRITTEN, CPU) for one in batches]

@@ -23,14 +23,15 @@ from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small
 form = torch.arange(VOCABULARY) % 3 != 0
 for variant, guidance in (("seq2seq", 0.0), ("adadec+attexp", 1.0)):
     model = build_small_model(**VARIANTS[variant], **ALL_OPTIONS).float()
-    batch, config = batch_for(model.config, 3), SearchConfig(beam_size=3, max_length=8, guidance=guidance)
+    batch = batch_for(model.config, 5)
+    config = SearchConfig(beam_size=3, max_length=8, guidance=guidance, batch_size=2)  # others wait for their turn
     generate.recorded_search = lambda model: RecordedSearch(lambda work: work)  # work that is repeated, not recorded
     with torch.no_grad():
         found, found_lam = generate._replay(model, batch, config, 2, None, form)
         texts, lam = generate._search(model, generate.Task(batch), config, 2, None, form)
     for ours, theirs in zip(found, texts, strict=True):
         print([one.ids for one in ours] == [one.ids for one in theirs])
-    assert (lam is None and found_lam is None) or torch.equal(lam, found_lam)
+    assert (lam is None and found_lam is None) or torch.allclose(lam, found_lam)
 """
 
 
@@ -40,7 +41,7 @@ def test_texts_are_those_of_the_ordinary_search_when_triton_interprets_the_kerne
 
 
 def test_a_whole_search_of_a_gpu_finds_the_same_texts_and_coefficients() -> None:
-    assert interpret_kernels(WHOLE).split() == ["True"] * 6
+    assert interpret_kernels(WHOLE).split() == ["True"] * 10
 
 
 @pytest.mark.cuda

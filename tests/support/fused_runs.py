@@ -54,7 +54,7 @@ def differing_texts(device: str, single: bool, case: Case, sizes: Sequence[int] 
         batch = batch_for(model.config, size)
         with torch.no_grad():
             expected = beam_search(usual, read(batch.to(place)), size, config, NEVER_WRITTEN, place, best)
-            found, _ = recorded(work, batch, None, config, NEVER_WRITTEN, place, best)
+            found, _ = recorded(lambda: work, batch, None, config, NEVER_WRITTEN, place, best)
         different += sum(_differ(*pair) for pair in zip(found, expected, strict=True))
     return different
 
