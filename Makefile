@@ -30,8 +30,9 @@ campaign: .venv/developing
 	$(BIN)/python tests/campaign/page.py
 
 # The tests that need a GPU, against the CPU reference. Only their files are read: others may need packages that are not there.
+# Some start processes of their own, which find the package here, installed or not.
 cuda:
-	python3 -m pytest -q -m cuda $$(grep -rl 'mark\.cuda' tests)
+	PYTHONPATH=$(CURDIR) python3 -m pytest -q -m cuda $$(grep -rl 'mark\.cuda' tests)
 
 clean:
 	rm -rf .venv demo docs/_build docs/api
