@@ -905,6 +905,19 @@ def test_a_link_in_an_open_page_restores_the_map_too(open_page: Any, server: Ser
         expect(chosen).to_have_attribute("aria-pressed", "true" if ends else "false")
 
 
+def test_a_link_is_opened_although_the_page_was_about_to_keep_its_state(open_page: Any) -> None:
+    """The event of a new address comes a little later than the address; meanwhile the page may write its own."""
+    page = ready(open_page(DESK))
+    kept = page.url
+    page.evaluate(
+        "([hash, kept]) => { location.hash = hash; history.replaceState(null, '', kept); }",
+        [link(source=SOURCE, hidden=["calm"]), kept],
+    )
+    calm = page.get_by_role("group", name="Show on the map").get_by_role("button", name="calm")
+    expect(calm).to_have_attribute("aria-pressed", "false")
+    page.wait_for_url(lambda url: url != kept)  # the address holds what was opened
+
+
 def test_a_text_stays_one_stop_of_the_tab_key(open_page: Any) -> None:
     page = ready(open_page(DESK))
     words = page.locator(".card").first.locator(".word")

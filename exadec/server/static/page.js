@@ -79,12 +79,12 @@ function listen() {
   // Without `passive: false`, the browser would scroll at once. It heeds `touch-action` only of the whole map.
   $("map").addEventListener("touchstart", touch, { passive: false });
   addEventListener("resize", later(150, drawMap));
-  addEventListener("hashchange", restore);
+  // Not `location.hash`: `keep` may have written the old state over it since.
+  addEventListener("hashchange", (event) => restore(new URL(event.newURL).hash.slice(1)));
 }
 
-/** What the address holds; false if it holds nothing. */
-function restore() {
-  const text = location.hash.slice(1);
+/** What an address holds after its #; false if it holds nothing. */
+function restore(text) {
   if (!text || $(text) || text === toAddress()) return false;
   let found;
   try {
@@ -100,6 +100,7 @@ function restore() {
   setCards(cards ?? firstCards());
   showMap();
   showEnds();
+  keep();
   if (cards) {
     takeAsRetrieved();
     writeAll();
@@ -139,7 +140,7 @@ async function start() {
     await loadExamples();
     describe();
     await showStyles();
-    if (!restore()) begin();
+    if (!restore(location.hash.slice(1))) begin();
   } catch (error) {
     notify(error.message);
     return;
