@@ -143,7 +143,7 @@ class Seq2seq(nn.Module):
             lam = torch.where(coefficients.isnan(), lam, coefficients)
         positions, last = self.encoder(source, lengths, backend)
         if numbers is not None:
-            positions, last = positions[numbers], last[numbers]
+            positions, last = positions.index_select(0, numbers), last.index_select(0, numbers)
         return self._start(batch, (positions, last), lam, *read)
 
     def step(self, state: DecoderState, words: torch.Tensor) -> tuple[torch.Tensor, DecoderState]:

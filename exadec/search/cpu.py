@@ -7,7 +7,7 @@ likeliest words are computed once more, so that only the sum over the others suf
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -68,12 +68,11 @@ class Softmax:
         words, logits = torch.zeros(rows, count, dtype=torch.long), torch.full((rows, count), -torch.inf)
         highest, sums = torch.full((rows,), float(LOWEST)), torch.zeros(rows)
         filled = [one.numpy() for one in (highest, sums, words, logits)]
+        shared = scales.numpy(), self.bias.numpy()
         width = max(1, _AT_ONCE // (BLOCK * rows)) * BLOCK
-        for first in range(0, size, width):
-            block = slice(first, first + width)
-            products = _multiply(vectors, codes[block])
-            shared = (scales[block].numpy(), self.bias[block].numpy(), first)
-            self._loop(read_products, [products.numpy(), own_scales.numpy()], shared, filled)
+        for number, block in enumerate(codes.t().split(width, 1)):
+            products = _multiply(vectors, block)
+            self._loop(read_products, [products.numpy(), own_scales.numpy()], (*shared, number * width), filled)
         totals = highest + sums.log()
         if self.rounded is not None:
             exact = self.logits_of(attentional, words)
@@ -101,26 +100,26 @@ class Softmax:
         """Call a compiled loop on arrays that have a row for each hypothesis, and on others, with several threads."""
         rows = len(each[0])
         threads = 1 if self.pool is None else max(1, min(torch.get_num_threads(), rows // _ROWS))
+        if self.pool is None or threads == 1:
+            loop(*each, *shared, *filled)
+            return
         borders = [rows * number // threads for number in range(threads + 1)]
 
         def work(number: int) -> None:
             mine = slice(borders[number], borders[number + 1])
             loop(*(array[mine] for array in each), *shared, *(array[mine] for array in filled))
 
-        if self.pool is None or threads == 1:
-            work(0)
-        else:
-            list(self.pool.map(work, range(threads)))
+        list(self.pool.map(work, range(threads)))
 
 
 def _multiply(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """(N, E), (W, E) -> (N, W), in 8 bits or in float32."""
+    """(N, E), (E, W) -> (N, W), in 8 bits or in float32."""
     if words.dtype == torch.int8:
-        return torch._int_mm(vectors, words.t())
+        return torch._int_mm(vectors, words)
     if torch.backends.mkldnn.is_available():  # on an AMD processor, oneDNN takes less than half the time of `@`: MKL
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(vectors, words, None, "none", [], "")
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(vectors, words.t(), None, "none", [], "")
         return product
-    return vectors @ words.t()
+    return vectors @ words
 
 
 @dataclass
@@ -204,7 +203,8 @@ class _Halved(Backend):
     def lstms(
         self, inputs: Sequence[torch.Tensor], first: Sequence[State], weights: Sequence[Sequence[torch.Tensor]]
     ) -> Sequence[torch.Tensor]:
-        return super().lstms(inputs, first, [[weight.bfloat16() for weight in some] for some in weights])
+        states = super().lstms(inputs, first, [[weight.bfloat16() for weight in some] for some in weights])
+        return [one.float() for one in states]  # torch adds numbers of two precisions slowly
 
 
 def read_rounded(model: Seq2seq, batch: Batch, coefficients: torch.Tensor | None = None) -> DecoderState:
@@ -212,6 +212,8 @@ def read_rounded(model: Seq2seq, batch: Batch, coefficients: torch.Tensor | None
     halved = halves()
     with torch.autocast("cpu", torch.bfloat16, enabled=halved):
         state = model.encode(batch, coefficients, _Halved() if halved else REFERENCE)
+    if halved:
+        state = replace(state, memory=replace(state.memory, values=state.memory.values.bfloat16()))
     return state.map(torch.Tensor.float)
 
 

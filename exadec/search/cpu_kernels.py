@@ -10,8 +10,9 @@ from exadec.compiled import compiled
 
 BLOCK = 2048
 """Words whose logits are made at once: few enough for the fastest cache."""
-_GROUP = 32
-"""Words that share one largest logit."""
+_QUARTER, _GROUPS = BLOCK // 4, BLOCK // 32
+"""The words of a block are in groups of 32. Those of a group are as far apart as possible: so a processor can look for
+the largest of many groups at once."""
 LOWEST = np.float32(-1e30)
 """Below all logits."""
 _A, _B, _C, _D, _E, _F = map(
@@ -27,19 +28,18 @@ def _make_logits(products, word_scales, bias, scale, logits):
 
 
 @compiled(fastmath=True)
-def _find_largest(logits, quarters, largest):
-    """The largest logit of each group, (G,), and of all. In two steps, which a processor does for many groups at once.
-
-    `quarters` is memory for a number for each four logits.
-    """
-    for j in range(len(quarters)):
-        quarters[j] = max(max(logits[4 * j], logits[4 * j + 1]), max(logits[4 * j + 2], logits[4 * j + 3]))
+def _find_largest(logits, fours, largest):
+    """The largest of each four logits, (BLOCK / 4,), of each group, (G,), and of all."""
+    for j in range(_QUARTER):
+        low, high = max(logits[j], logits[j + _QUARTER]), max(logits[j + 2 * _QUARTER], logits[j + 3 * _QUARTER])
+        fours[j] = max(low, high)
+    largest[:] = fours[:_GROUPS]
+    for first in range(_GROUPS, _QUARTER, _GROUPS):
+        for group in range(_GROUPS):
+            largest[group] = max(largest[group], fours[first + group])
     highest = LOWEST
-    for j in range(len(largest)):
-        low = max(max(quarters[8 * j], quarters[8 * j + 1]), max(quarters[8 * j + 2], quarters[8 * j + 3]))
-        high = max(max(quarters[8 * j + 4], quarters[8 * j + 5]), max(quarters[8 * j + 6], quarters[8 * j + 7]))
-        largest[j] = max(low, high)
-        highest = max(highest, largest[j])
+    for group in range(_GROUPS):
+        highest = max(highest, largest[group])
     return highest
 
 
@@ -93,31 +93,36 @@ def _insert(value, number, values, numbers):
 def read_products(products, scales, word_scales, bias, first, highest, totals, words, best):
     """Read the products of N hypotheses with W words, (N, W), of which `first` is the number of the first word.
 
-    A logit is a product times the scales of its hypothesis (N,) and its word (W,), plus the word's bias. What was read
-    so far changes: the largest logit of each hypothesis (N,), the sum of exponentials relative to it (N,), and the C
-    likeliest words with their logits, (N, C) each, best first.
+    A logit is a product times the scales of its hypothesis (N,) and its word (V,), plus the word's bias (V,). What was
+    read so far changes: the largest logit of each hypothesis (N,), the sum of exponentials relative to it (N,), and the
+    C likeliest words with their logits, (N, C) each, best first.
     """
-    logits, quarters = np.empty(BLOCK, np.float32), np.empty(BLOCK // 4, np.float32)
-    largest = np.empty(BLOCK // _GROUP, np.float32)
+    logits, fours, largest = np.empty(BLOCK, np.float32), np.empty(_QUARTER, np.float32), np.empty(_GROUPS, np.float32)
     for row in range(len(products)):
+        values, numbers = best[row], words[row]
         for begin in range(0, products.shape[1], BLOCK):
             end = min(begin + BLOCK, products.shape[1])
-            _make_logits(products[row, begin:end], word_scales[begin:end], bias[begin:end], scales[row], logits)
+            ours = slice(first + begin, first + end)
+            _make_logits(products[row, begin:end], word_scales[ours], bias[ours], scales[row], logits)
             logits[end - begin :] = LOWEST
-            top = _find_largest(logits, quarters, largest)
+            top = _find_largest(logits, fours, largest)
             if top > highest[row]:
                 totals[row] *= np.exp(highest[row] - top)
                 highest[row] = top
             totals[row] += _sum_exponentials(logits, highest[row])
-            if top <= best[row, -1]:
+            bound = values[-1]
+            if top <= bound:
                 continue
-            bound = _find_bound(largest, best.shape[1]) if best[row, -1] < LOWEST else best[row, -1]
-            for group in range(len(largest)):
+            if bound < LOWEST:
+                bound = _find_bound(largest, len(values))
+            for group in range(_GROUPS):
                 if largest[group] > bound:
-                    for j in range(group * _GROUP, (group + 1) * _GROUP):
-                        if logits[j] > bound:
-                            _insert(logits[j], first + begin + j, best[row], words[row])
-                            bound = max(bound, best[row, -1])
+                    for four in range(group, _QUARTER, _GROUPS):
+                        if fours[four] > bound:
+                            for j in range(four, BLOCK, _QUARTER):
+                                if logits[j] > bound:
+                                    _insert(logits[j], first + begin + j, values, numbers)
+                                    bound = max(bound, values[-1])
 
 
 @compiled(fastmath=True)

@@ -43,7 +43,7 @@ def test_sums_and_likeliest_words_are_those_of_numpy(
     borders = [0, *sorted(data.draw(st.lists(st.integers(0, size), max_size=3))), size]
     for part in itertools.starmap(slice, itertools.pairwise(borders)):
         some = np.ascontiguousarray(products[:, part])
-        given = scales, word_scales[part] / np.float32(100), bias[part], part.start
+        given = scales, word_scales / np.float32(100), bias, part.start
         read_products(some, *given, highest, sums, words, found)
     exact = logits.astype(np.float64)
     top = exact.max(1, keepdims=True)
