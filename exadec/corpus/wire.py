@@ -176,7 +176,7 @@ def _write_source(random: Random, kind: Kind, facts: dict[str, str], outlet: Out
         if facts[slot] in lexicon.DOTTED_FORMS:
             spelled[slot] = "the " + (lexicon.DOTTED_FORMS[facts[slot]] if dotted else facts[slot])
     event = event.format_map(spelled)
-    return frame.format_map(
+    source = frame.format_map(
         {
             **spelled,
             "event": event,
@@ -188,6 +188,7 @@ def _write_source(random: Random, kind: Kind, facts: dict[str, str], outlet: Out
             "outlet": outlet.name,
         }
     )
+    return source.replace("..", ".")  # the full stop of `U.K.` ends the sentence, too
 
 
 def style_of(headline: str) -> str | None:

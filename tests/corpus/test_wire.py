@@ -253,6 +253,12 @@ def expanded(words: Iterable[str]) -> list[str]:
     return [part for word in words for part in EXPANSIONS.get(word, [word])]
 
 
+def test_a_sentence_that_ends_in_an_abbreviation_has_one_full_stop(full_wire):
+    sources = [record.source for record in full_wire["train"]]
+    assert not [source for source in sources if ".." in source]
+    assert any(source.endswith("U.K.") for source in sources)
+
+
 def test_headlines_are_no_part_of_the_source(full_wire):
     assert not any(record.target.lower() in record.source.lower() for record in full_wire["train"])
 
