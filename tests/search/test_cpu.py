@@ -126,6 +126,16 @@ def test_weights_are_rounded_again_once_the_optimizer_has_changed_them() -> None
     assert torch.equal(cpu._round_once(model, weight)[0], cpu._round(weight.detach())[0])
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_attended_to_is_rounded_once_for_all_steps(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "halves", lambda: True)
+    model = build_small_model(**VARIANTS[variant]).float()
+    with torch.no_grad():
+        state = read_rounded(model, batch_for(model.config, 3))
+    assert {state.memory.values.dtype, state.memory.keys.dtype} == {torch.bfloat16}
+    assert {part.dtype for part in (*state.recurrent, state.attentional)} == {torch.float32}
+
+
 @pytest.mark.parametrize(("bits", "count"), [(32, 1), (32, 40), (16, 40), (8, 40)])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_texts_are_those_of_the_ordinary_search(
