@@ -135,8 +135,9 @@ class Seq2seq(nn.Module):
         """
         sources, lengths, numbers = batch.source, batch.source_lengths, None
         if sources_once:
-            sources, numbers = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
-            lengths = (sources != PAD).sum(1)
+            unique, inverse = batch.source.unique(dim=0, return_inverse=True)  # (U, S), (B,)
+            if len(unique) < len(sources):
+                sources, lengths, numbers = unique, (unique != PAD).sum(1), inverse
         source, exemplar = self._embed((sources, self._exemplar_ids(batch)), backend)
         lam, *read = self._read_exemplar(exemplar, batch, backend)
         if lam is not None and coefficients is not None:

@@ -143,8 +143,11 @@ class Beams(Generic[State]):
 
     def keep(self, instances: torch.Tensor) -> "Beams[State]":
         """The same for some of the instances."""
-        rest = (self.words, self.log_p, self.lengths, self.scores, self.texts, self.done)
-        return Beams(self.state.keep(instances), *(part[instances] for part in rest))
+        return Beams(self.state.keep(instances), *(part[instances] for part in self.tensors()))
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """All but the state."""
+        return self.words, self.log_p, self.lengths, self.scores, self.texts, self.done
 
     def best(self, instances: torch.Tensor, count: int) -> list[list[Hypothesis]]:
         """The best finished hypotheses of some of the instances."""
@@ -161,6 +164,14 @@ def to_hypotheses(scores: torch.Tensor, texts: torch.Tensor) -> list[list[Hypoth
     ]
 
 
+class Advance(Protocol):
+    """`beam.advance` without rules. It may change its beams in place."""
+
+    def __call__(
+        self, step: Step[Any], beams: Beams[Any], config: SearchConfig, never: torch.Tensor, n_best: int
+    ) -> Beams[Any]: ...
+
+
 @torch.no_grad()
 def beam_search(
     step: Step[State],
@@ -172,12 +183,14 @@ def beam_search(
     n_best: int = 1,
     rules: Sequence[Rule] | None = None,
     tell: Tell | None = None,
+    advance_freely: Advance | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` finished hypotheses of each instance, best first. `state` holds one row for each instance.
 
     A hypothesis ends when the end symbol is among the K best continuations of its instance. At the last step every
     hypothesis must end, and before `config.min_length` words none may. With beam 1 this is greedy search. Words in
-    `forbidden` are never written. With rules, one for each instance, there may be fewer hypotheses, or none.
+    `forbidden` are never written. With rules, one for each instance, there may be fewer hypotheses, or none. Without
+    rules, `advance_freely` may do what `advance` does.
     """
     if not 1 <= n_best <= config.beam_size:
         raise ValueError(f"`n_best` must be from 1 to the beam size {config.beam_size}, but is {n_best} instead.")
@@ -187,7 +200,10 @@ def beam_search(
     never = torch.tensor(forbidden, device=device, dtype=torch.long)  # (W,)
     while True:
         obeyed = None if rules is None else [rules[number] for number in numbers.tolist()]
-        beams = advance(step, beams.make_room(), config, never, n_best, obeyed)
+        if obeyed is None:
+            beams = (advance_freely or advance)(step, beams.make_room(), config, never, n_best)
+        else:
+            beams = advance(step, beams.make_room(), config, never, n_best, obeyed)
         if tell is not None:
             _tell_settled(tell, numbers, beams)
         if bool(beams.done.any()):

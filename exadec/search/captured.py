@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from torch.nn import functional
 from exadec.config import SearchConfig
 from exadec.loading.batch import Batch
 from exadec.model.backends.capture import Recorder
-from exadec.search.beam import Beams, Hypothesis, Step, to_hypotheses
+from exadec.search.beam import Advance, Beams, Hypothesis, Step, to_hypotheses
 from exadec.search.beam import advance as advance_beams
 from exadec.search.feeding import Feed, Part
 
@@ -37,14 +37,6 @@ Record = Callable[[Callable[[], None]], Callable[[], None]]
 """Makes work that can be repeated on the same tensors."""
 Read = Callable[[Batch, torch.Tensor | None], Any]
 """A batch, and coefficients that take the place of λ -> the state before the first word, with one row an instance."""
-
-
-class Advance(Protocol):
-    """`beam.advance` without rules. It may change its beams in place."""
-
-    def __call__(
-        self, step: Step[Any], beams: Beams[Any], config: SearchConfig, never: torch.Tensor, n_best: int
-    ) -> Beams[Any]: ...
 
 
 class Work(NamedTuple):

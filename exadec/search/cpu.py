@@ -1,29 +1,30 @@
 """A search step on a CPU without log p of all words.
 
-In: a model in float32. Out: the step of its search, which computes what `Seq2seq.choose` does in less time. It may
-round products of matrices: to 8 bits with the vocabulary, which takes most of the time, and to 16 bits elsewhere. The
-likeliest words are computed once more, so that only the sum over the others suffers from 8 bits.
+In: a model in float32. Out: the step of its search, and `advance`, which compute what `Seq2seq.choose` and
+`beam.advance` do in less time. They may round products of matrices: to 8 bits with the vocabulary, which takes most of
+the time, and to 16 bits elsewhere. The likeliest words are computed once more, so that only the sum over the others
+suffers from 8 bits.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
-from exadec.loading.batch import Batch
+from exadec.config import SearchConfig
+from exadec.corpus.vocabulary import EOS
 from exadec.model.attention import Memory
-from exadec.model.backends.reference import REFERENCE, Backend
-from exadec.model.cells import State
+from exadec.model.backends.reference import REFERENCE
 from exadec.model.copying import Copies, among, copy_weights
 from exadec.model.decoder import DecoderState, Parts
 from exadec.model.seq2seq import Seq2seq
-from exadec.search.beam import Step
+from exadec.search.beam import Beams, Step, find_banned, length_penalty
+from exadec.search.rounding import HalvedBackend, round_once, round_rows
 
 _SPARE = 8
 """Rounding may have cost a word its place among the likeliest, so more of them are looked at."""
@@ -59,26 +60,26 @@ class Softmax:
 
     def find(self, attentional: torch.Tensor, count: int) -> Likeliest:
         """Of hypotheses (N, E). Logits are exact; with rounding, what unlikely words add to the sum is not."""
-        from exadec.search.cpu_kernels import BLOCK, LOWEST, read_products  # numba, which takes a second to load
+        # numba takes a second to load
+        from exadec.search.cpu_kernels import BLOCK, LOWEST, make_exact, read_products
 
         rows, size = len(attentional), len(self.weight)
         count = min(count if self.rounded is None else count + _SPARE, size)
         codes, scales = (self.weight, torch.ones(size)) if self.rounded is None else self.rounded
-        vectors, own_scales = (attentional, torch.ones(rows)) if self.rounded is None else _round(attentional)
+        vectors, own_scales = (attentional, torch.ones(rows)) if self.rounded is None else round_rows(attentional)
         words, logits = torch.zeros(rows, count, dtype=torch.long), torch.full((rows, count), -torch.inf)
-        highest, sums = torch.full((rows,), float(LOWEST)), torch.zeros(rows)
-        filled = [one.numpy() for one in (highest, sums, words, logits)]
+        references, sums = torch.full((rows,), float(LOWEST)), torch.zeros(rows)
+        filled = [one.numpy() for one in (references, sums, words, logits)]
         shared = scales.numpy(), self.bias.numpy()
         width = max(1, _AT_ONCE // (BLOCK * rows)) * BLOCK
+        room = torch.empty(rows * min(width, size), dtype=torch.int32)  # again and again: new memory takes time
         for number, block in enumerate(codes.t().split(width, 1)):
-            products = _multiply(vectors, block)
-            self._loop(read_products, [products.numpy(), own_scales.numpy()], (*shared, number * width), filled)
-        totals = highest + sums.log()
+            products = _multiply(vectors, block, room)
+            self.loop(read_products, [products.numpy(), own_scales.numpy()], (*shared, number * width), filled)
+        totals = references + sums.log()
         if self.rounded is not None:
-            exact = self.logits_of(attentional, words)
-            # They have most of the sum over all words, so it changes, too.
-            before, after = ((some - totals[:, None]).exp() for some in (logits, exact))
-            logits, totals = exact, totals + torch.log1p((after - before).sum(1))
+            each = [attentional.numpy(), words.numpy()]
+            self.loop(make_exact, each, self.arrays(), [logits.numpy(), totals.numpy()])
         return Likeliest(words, logits, totals)
 
     def logits_of(self, attentional: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -86,15 +87,18 @@ class Softmax:
         from exadec.search.cpu_kernels import multiply_chosen
 
         logits = torch.empty(words.shape)
-        shared = self.weight.numpy(), self.bias.numpy()
-        self._loop(multiply_chosen, [attentional.numpy(), words.numpy()], shared, [logits.numpy()])
+        self.loop(multiply_chosen, [attentional.numpy(), words.numpy()], self.arrays(), [logits.numpy()])
         return logits
 
-    def _loop(
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (V, E) and biases (V,)."""
+        return self.weight.numpy(), self.bias.numpy()
+
+    def loop(
         self,
         loop: Callable[..., None],
         each: Sequence[np.ndarray],
-        shared: Sequence[np.ndarray | int],
+        shared: Sequence[Any],
         filled: Sequence[np.ndarray],
     ) -> None:
         """Call a compiled loop on arrays that have a row for each hypothesis, and on others, with several threads."""
@@ -112,10 +116,11 @@ class Softmax:
         list(self.pool.map(work, range(threads)))
 
 
-def _multiply(vectors: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """(N, E), (E, W) -> (N, W), in 8 bits or in float32."""
+def _multiply(vectors: torch.Tensor, words: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
+    """(N, E), (E, W) -> (N, W), in 8 bits or in float32. `room` is for the products of 8 bits."""
+    shape = len(vectors), words.shape[1]
     if words.dtype == torch.int8:
-        return torch._int_mm(vectors, words)
+        return torch._int_mm(vectors, words, out=room[: math.prod(shape)].view(shape))
     if torch.backends.mkldnn.is_available():  # on AMD processors, oneDNN is faster than `@`, which calls MKL
         product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(vectors, words.t(), None, "none", [], "")
         return product
@@ -140,18 +145,19 @@ class QuickChoices:
         return QuickChoices(self.softmax, parts, memory)
 
     def best(self, count: int, banned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from exadec.search.cpu_kernels import choose
+
         self.banned = banned
-        self.found = words, logits, totals = self.softmax.find(self._attentional(), count + banned.shape[1])
-        shape, size = self.parts.attentional.shape[:2], len(self.softmax.weight)
-        generated = (logits - totals[:, None]).unflatten(0, shape)  # (B, K, C)
-        words, banned = words.unflatten(0, shape), banned.unflatten(0, shape)
-        generated = generated.masked_fill(among(words, banned), -torch.inf)
-        copies = self._copies()
-        if copies is not None:
-            known = copies.places.ids.clamp_max(size - 1)  # (B, P)
-            own = self._generated(known[:, None].expand(-1, shape[1], -1).flatten(0, 1)).unflatten(0, shape)
-            generated, words = copies.offer(generated, words, own, size, banned)
-        return generated.flatten(0, 1), words.flatten(0, 1)
+        attentional, (instances, each) = self._attentional(), self.parts.attentional.shape[:2]
+        self.found = found = self.softmax.find(attentional, count + banned.shape[1])
+        owners = torch.arange(instances).repeat_interleave(each, output_size=len(attentional))
+        gates, weights, changes, places = self._copying()
+        scores = torch.empty(len(owners), found.words.shape[1] + places[0].shape[1])
+        chosen = torch.empty(scores.shape, dtype=torch.long)
+        rows = (attentional, *found, gates, weights, changes, owners, banned)
+        shared = (*self.softmax.arrays(), *(part.numpy() for part in places))
+        self.softmax.loop(choose, [part.numpy() for part in rows], [shared], [scores.numpy(), chosen.numpy()])
+        return scores, chosen
 
     def of(self, word: int) -> torch.Tensor:
         logits = self._attentional() @ self.softmax.weight[word] + self.softmax.bias[word]
@@ -182,6 +188,20 @@ class QuickChoices:
         """log p of words of the vocabulary, if they are generated: (N, C) -> (N, C)."""
         return self.softmax.logits_of(self._attentional(), words) - self._totals()[:, None]
 
+    def _copying(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
+        """For `choose`: gates (N,), attention (N, M), changes of case (N,), and parts of the `Places` (B, P)."""
+        gate, weights, case = self.parts.gate, self.parts.weights, self.parts.case
+        if gate is None or weights is None:
+            instances, each = self.parts.attentional.shape[:2]
+            nothing = torch.empty(instances, 0, dtype=torch.long)
+            gates = torch.empty(instances * each)
+            return gates, gates[:, None][:, :0], gates, (nothing, nothing.int(), nothing)
+        places = self.memory.places
+        assert places is not None, "a search starts with `Seq2seq.encode`"
+        gates = gate.flatten()
+        changes = gates if case is None else case.flatten()
+        return gates, weights.flatten(0, 1), changes, (places.ids, places.counts, places.slots)
+
     def _copies(self) -> Copies | None:
         gate, weights, case = self.parts.gate, self.parts.weights, self.parts.case
         if gate is None or weights is None:
@@ -192,61 +212,46 @@ class QuickChoices:
         return Copies(functional.logsigmoid(gate), functional.logsigmoid(-gate), merged, places)
 
 
-def halves() -> bool:
-    """Whether this processor multiplies in bfloat16. If it cannot, to imitate it would take longer than float32."""
-    return torch.cpu._is_avx512_bf16_supported()
-
-
-class _Halved(Backend):
-    name = "bfloat16"
-
-    def lstms(
-        self, inputs: Sequence[torch.Tensor], first: Sequence[State], weights: Sequence[Sequence[torch.Tensor]]
-    ) -> Sequence[torch.Tensor]:
-        states = super().lstms(inputs, first, [[weight.bfloat16() for weight in some] for some in weights])
-        return [one.float() for one in states]  # torch adds numbers of two precisions slowly
-
-
-def read_rounded(model: Seq2seq, batch: Batch, coefficients: torch.Tensor | None = None) -> DecoderState:
-    """As `Seq2seq.encode`. What is attended to stays in bfloat16, because all steps read it."""
-    halved = halves()
-    with torch.autocast("cpu", torch.bfloat16, enabled=halved):
-        state = model.encode(batch, coefficients, _Halved() if halved else REFERENCE)
-    if halved:
-        state = replace(state, memory=replace(state.memory, values=state.memory.values.bfloat16()))
-    return state.map(torch.Tensor.float)
-
-
 def quick_step(model: Seq2seq, rounded: bool) -> Step[DecoderState]:
     """The step of a search, with products that are exact or `rounded`."""
     weight, bias = (part.detach() for part in model.decoder.softmax())
-    halved = rounded and halves()
+    once = round_once(model) if rounded else None
+    halved = None if once is None else once.halved
+    decoder, backend = (model.decoder, REFERENCE) if halved is None else (halved.decoder, HalvedBackend())
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads) if threads > 1 else None  # its threads end with the search
-    softmax = Softmax(weight, bias, _round_once(model, weight) if rounded else None, pool)
+    softmax = Softmax(weight, bias, None if once is None else once.codes, pool)
 
     def step(state: DecoderState, words: torch.Tensor) -> tuple[QuickChoices, DecoderState]:
-        with torch.autocast("cpu", torch.bfloat16, enabled=halved):
-            parts, state = model.decoder.parts(state, words)
+        with torch.autocast("cpu", torch.bfloat16, enabled=halved is not None):
+            parts, state = decoder.parts(state, words, backend)
         parts, state = parts.map(torch.Tensor.float), state.map(torch.Tensor.float)
         return QuickChoices(softmax, parts, state.memory), state
 
     return step
 
 
-_ROUNDED: "WeakKeyDictionary[nn.Module, tuple[object, tuple[torch.Tensor, torch.Tensor]]]" = WeakKeyDictionary()
+def advance(step: Step[Any], beams: Beams[Any], config: SearchConfig, never: torch.Tensor, n_best: int) -> Beams[Any]:
+    """`beam.advance` without rules, compiled."""
+    from exadec.search.cpu_kernels import settle
 
-
-def _round_once(model: Seq2seq, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes (V, E) and scales (V,) of the softmax's weights. They are kept until the weights change."""
-    # The sum is part of the key because a fused optimizer changes weights without a new version.
-    key = weight.data_ptr(), weight._version, weight.sum().item()
-    if model not in _ROUNDED or _ROUNDED[model][0] != key:
-        _ROUNDED[model] = key, _round(weight.detach())
-    return _ROUNDED[model][1]
-
-
-def _round(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """int8 codes of each row, and what to multiply them by: (N, E) -> (N, E), (N,)."""
-    scales = rows.abs().amax(1).clamp_min(1e-30) / 127
-    return (rows / scales[:, None]).round().to(torch.int8), scales
+    beam, (instances, each, wide) = config.beam_size, beams.words.shape
+    last = beams.words.gather(2, beams.lengths[:, None, None].expand(-1, each, 1)).flatten()  # (N,)
+    next_words, state = step(beams.state, last)
+    lengths = beams.lengths.repeat_interleave(each, output_size=len(last))
+    scores, choices = next_words.best(2 * beam, find_banned(beams.words.flatten(0, 1), lengths, config, never))
+    parents = torch.empty(instances * beam, dtype=torch.long)
+    words, log_p = beams.words.new_empty(instances, beam, wide), beams.log_p.new_empty(instances, beam)
+    rest = beams.lengths, beams.scores, beams.texts, beams.done
+    after = Beams(state, words, log_p, *map(torch.empty_like, rest))
+    longest = length_penalty(float(config.max_length), config.length_penalty)
+    settle(
+        *(part.numpy() for part in (scores, choices, next_words.of(EOS))),
+        *(tuple(part.numpy() for part in one.tensors()) for one in (beams, after)),
+        parents.numpy(),
+        config.length_penalty,
+        0.0 if config.stopping == "first" else longest,
+        n_best,
+        config.stopping == "full" or beam == 1,
+    )
+    return replace(after, state=state.select(parents))

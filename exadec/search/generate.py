@@ -4,6 +4,7 @@ In: a model and a batch. Out: the best hypotheses of each instance, in corpus id
 """
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from exadec.loading.batch import Batch
 from exadec.model.seq2seq import Seq2seq
 from exadec.search.beam import Hypothesis, Known, Step, Tell, beam_search
 from exadec.search.captured import Work, recorded_search
-from exadec.search.cpu import quick_step, read_rounded
+from exadec.search.cpu import advance, quick_step
 from exadec.search.following import Judge
 from exadec.search.gpu import work_on_gpu
 from exadec.search.guidance import (
@@ -31,6 +32,7 @@ from exadec.search.guidance import (
     guide_distributions,
     with_and_without,
 )
+from exadec.search.rounding import read_rounded
 from exadec.search.rules import Renumbered, Rule
 from exadec.search.sampling import Draw, sample
 
@@ -43,6 +45,8 @@ _MOST_PARTS = 8
 """Parts of a batch that are searched side by side: each needs memory"""
 _BATCHES = 8
 """Batches that a GPU is given at once: texts of the next ones take the places of those that are finished"""
+_SWITCH = 1e-4
+"""Seconds after which a thread of Python gives way to others, while several search"""
 _SIDE_BY_SIDE = Lock()
 """Whoever changes torch's number of threads for a while"""
 LARGE = 8192
@@ -193,9 +197,13 @@ def _tell_after(tell: Tell, first: int) -> Tell:
 
 @contextmanager
 def _sharing_threads(at_once: int) -> Iterator[ThreadPoolExecutor]:
-    """So many threads that search, each with its share of torch's. Meanwhile new threads would get the share, too."""
+    """So many threads that search, each with its share of torch's. Meanwhile new threads would get the share, too.
+
+    Python lets another thread go on when one has run for 5 ms, which is long beside a step of a search.
+    """
     with _SIDE_BY_SIDE:
-        threads = torch.get_num_threads()
+        threads, interval = torch.get_num_threads(), sys.getswitchinterval()
+        sys.setswitchinterval(min(interval, _SWITCH))
         try:
             with ThreadPoolExecutor(
                 at_once, initializer=torch.set_num_threads, initargs=(max(1, threads // at_once),)
@@ -203,6 +211,7 @@ def _sharing_threads(at_once: int) -> Iterator[ThreadPoolExecutor]:
                 yield pool
         finally:
             torch.set_num_threads(threads)
+            sys.setswitchinterval(interval)
 
 
 def _search(
@@ -235,7 +244,7 @@ def _search(
         assert seeds is not None
         found = sample(cast(Draw[Any], step), state, seeds, *more)
     else:
-        found = beam_search(step, state, batch.size, *more)
+        found = beam_search(step, state, batch.size, *more, advance if quick else None)
     if strict:
         assert rules is not None
         lost = [number for number, hypotheses in enumerate(found) if not hypotheses]

@@ -3,6 +3,7 @@
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,14 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exadec.config import VARIANTS, SearchConfig, TrainingConfig
+from exadec.config import VARIANTS, SearchConfig
 from exadec.corpus.vocabulary import PAD
-from exadec.search import cpu
-from exadec.search.beam import beam_search
-from exadec.search.cpu import QuickChoices, Softmax, quick_step, read_rounded
-from exadec.search.cpu_kernels import LOWEST, read_products
+from exadec.model.seq2seq import Seq2seq
+from exadec.search import cpu, rounding
+from exadec.search.beam import Known, beam_search
+from exadec.search.cpu import QuickChoices, Softmax, quick_step
+from exadec.search.cpu_kernels import LOWEST, make_exact, read_products
 from exadec.search.generate import NEVER_WRITTEN
-from exadec.training.optimizer import build_optimizer
+from exadec.search.rounding import read_rounded, round_once, round_rows
 from support.choices import check_choices, spread_out
 from support.small_models import ALL_OPTIONS, VOCABULARY, batch_for, build_small_model
 
@@ -54,6 +56,66 @@ def test_sums_and_likeliest_words_are_those_of_numpy(
     assert all(len(set(row)) == count for row in words.tolist())
 
 
+def test_exact_logits_take_the_place_of_rounded_ones_in_the_sum() -> None:
+    random = np.random.default_rng(0)
+    vectors, weight, bias = (random.normal(size=size).astype(np.float32) for size in ((5, 16), (50, 16), 50))
+    exact = vectors @ weight.T + bias
+    rough = exact + random.normal(0, 0.1, exact.shape).astype(np.float32)
+    words = np.stack([random.permutation(50)[:9] for _ in range(5)])
+    logits, totals = np.take_along_axis(rough, words, 1), np.log(np.exp(rough).sum(1))
+    make_exact(vectors, words, weight, bias, logits, totals)
+    np.testing.assert_allclose(logits, np.take_along_axis(exact, words, 1), rtol=1e-5, atol=1e-5)
+    np.put_along_axis(rough, words, logits, 1)
+    np.testing.assert_allclose(totals, np.log(np.exp(rough).sum(1)), rtol=1e-5)
+
+
+@given(
+    st.builds(
+        SearchConfig,
+        beam_size=st.integers(1, 6),
+        max_length=st.integers(3, 7),
+        min_length=st.integers(0, 2),
+        block_ngram=st.integers(0, 2),
+        length_penalty=st.sampled_from([0.0, 0.9, 1.5]),
+        stopping=st.sampled_from(["full", "certain", "first"]),
+    ),
+    st.integers(1, 4),
+    st.integers(0, 1000),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_compiled_advance_finds_the_hypotheses_of_the_ordinary_one(
+    config: SearchConfig, instances: int, seed: int
+) -> None:
+    """For any log p, given the instance, the word before and its place. Some vocabularies are smaller than 2K."""
+    random = torch.Generator().manual_seed(seed)
+    size = 6 + seed % 30
+    table = torch.log_softmax(3 * torch.randn(config.max_length, instances, size, size, generator=random), 3)
+
+    def step(state: _Rows, words: torch.Tensor) -> tuple[Known, _Rows]:
+        return Known(table[state.written, state.instances, words].clone()), state._replace(written=state.written + 1)
+
+    n_best, start = 1 + seed % config.beam_size, _Rows(torch.arange(instances), 0)
+    expected, found = (
+        beam_search(step, start, instances, config, [PAD], CPU, n_best, advance_freely=advance)
+        for advance in (None, cpu.advance)
+    )
+    assert found == expected
+
+
+class _Rows(NamedTuple):
+    """The state of hypotheses: the instance of each, and how many words they have."""
+
+    instances: torch.Tensor
+    written: int
+
+    def select(self, indices: torch.Tensor) -> "_Rows":
+        return self._replace(instances=self.instances[indices])
+
+    def keep(self, instances: torch.Tensor) -> "_Rows":
+        each = int((self.instances == self.instances[0]).sum())
+        return self._replace(instances=self.instances.unflatten(0, (-1, each))[instances].flatten())
+
+
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("at_once", [1, 2**13, 2**18])
 def test_hypotheses_are_those_of_one_product(rounded: bool, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +126,7 @@ def test_hypotheses_are_those_of_one_product(rounded: bool, at_once: int, monkey
     for rows in (1, 5, 70):
         for threads in (1, 3):
             with ThreadPoolExecutor(threads) as pool:
-                softmax = Softmax(weight, bias, cpu._round(weight) if rounded else None, pool if threads > 1 else None)
+                softmax = Softmax(weight, bias, round_rows(weight) if rounded else None, pool if threads > 1 else None)
                 monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
                 words, logits, totals = softmax.find(hypotheses[:rows], 9)
                 monkeypatch.undo()
@@ -87,7 +149,7 @@ def test_likeliest_words_are_those_of_the_whole_distribution(variant: str, copy:
 @pytest.mark.parametrize("copy", COPYING)
 def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding changes a logit by some hundredths; what is left of that in log p comes from unlikely words."""
-    monkeypatch.setattr(cpu, "halves", lambda: False)
+    monkeypatch.setattr(rounding, "halves", lambda: False)
     copy, _, either_case = copy.partition(", ")
     model = build_small_model(**VARIANTS["adadec"], copy=copy, copy_case=bool(either_case)).float()
     batch = batch_for(spread_out(model).config, 30)
@@ -97,8 +159,8 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, mo
         banned[:, 0] = PAD
         choices = quick_step(model, rounded=True)(state, words)[0]
         assert isinstance(choices, QuickChoices)
-        codes, scales = cpu._round_once(model, choices.softmax.weight)
-        own_codes, own_scales = cpu._round(choices.parts.attentional.flatten(0, 1))
+        codes, scales = round_once(model).codes
+        own_codes, own_scales = round_rows(choices.parts.attentional.flatten(0, 1))
         rough = (own_codes.float() @ codes.float().t()) * (own_scales[:, None] * scales) + choices.softmax.bias
         exact = model.decoder.step(state, words)[0].vocabulary.flatten(0, 1)
         assert 1e-3 < ((rough - rough.logsumexp(1, keepdim=True)) - exact).abs().max() < 0.2
@@ -114,35 +176,13 @@ def test_a_rounded_product_leaves_the_likeliest_words_nearly_exact(copy: str, mo
             assert set(log_probs.topk(4).indices.tolist()) <= set(ids[mine > -torch.inf].tolist())
 
 
-def test_weights_are_rounded_again_once_the_optimizer_has_changed_them() -> None:
-    model = build_small_model(**VARIANTS["seq2seq"]).float()
-    before = cpu._round_once(model, model.decoder.softmax()[0])[0]
-    assert cpu._round_once(model, model.decoder.softmax()[0])[0] is before
-    optimizer = build_optimizer(model, TrainingConfig())
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-    optimizer.step()
-    weight = model.decoder.softmax()[0]
-    assert torch.equal(cpu._round_once(model, weight)[0], cpu._round(weight.detach())[0])
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_is_attended_to_is_rounded_once_for_all_steps(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "halves", lambda: True)
-    model = build_small_model(**VARIANTS[variant]).float()
-    with torch.no_grad():
-        state = read_rounded(model, batch_for(model.config, 3))
-    assert {state.memory.values.dtype, state.memory.keys.dtype} == {torch.bfloat16}
-    assert {part.dtype for part in (*state.recurrent, state.attentional)} == {torch.float32}
-
-
 @pytest.mark.parametrize(("bits", "count"), [(32, 1), (32, 40), (16, 40), (8, 40)])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_texts_are_those_of_the_ordinary_search(
     variant: str, bits: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scores agree, too, but for rounding; with several threads, and with blocked and banned words."""
-    monkeypatch.setattr(cpu, "halves", lambda: bits == 16)
+    monkeypatch.setattr(rounding, "halves", lambda: bits == 16)
     rounded = bits < 32
     model = spread_out(build_small_model(**VARIANTS[variant], **ALL_OPTIONS).float())
     config, batch = SearchConfig(beam_size=4, max_length=9, min_length=2, block_ngram=2), batch_for(model.config, count)
@@ -150,10 +190,10 @@ def test_texts_are_those_of_the_ordinary_search(
     torch.set_num_threads(2)
     try:
         expected, found = (
-            beam_search(step, state, count, config, NEVER_WRITTEN, CPU, n_best=2)
-            for step, state in (
-                (model.choose, model.encode(batch)),
-                (quick_step(model, rounded), read_rounded(model, batch) if rounded else model.encode(batch)),
+            beam_search(step, read(model, batch), count, config, NEVER_WRITTEN, CPU, n_best=2, advance_freely=advance)
+            for step, read, advance in (
+                (model.choose, Seq2seq.encode, None),
+                (quick_step(model, rounded), read_rounded if rounded else Seq2seq.encode, cpu.advance),
             )
         )
     finally:

@@ -20,7 +20,7 @@ from exadec.corpus.segment import BpeSegmenter, WordSegmenter
 from exadec.corpus.vocabulary import BOS, EOS, NONE, UNK, Vocabulary
 from exadec.exemplars.retrieve import retrieve
 from exadec.loading.batch import Batch
-from exadec.search import cpu, generate
+from exadec.search import generate, rounding
 from exadec.search.beam import Known, beam_search, length_penalty
 from exadec.search.cpu import quick_step
 from exadec.search.generate import NEVER_WRITTEN, Task, search_batch
@@ -212,7 +212,7 @@ def test_likeliest_words_have_what_the_whole_distribution_gives_them(
     variant: str, quick: bool, rounded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And those that are left out are less likely."""
-    monkeypatch.setattr(cpu, "halves", lambda: False)
+    monkeypatch.setattr(rounding, "halves", lambda: False)
     switches = VARIANTS[variant]
     model = build_small_model(**switches).eval()
     model = model.float() if quick else model

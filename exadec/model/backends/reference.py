@@ -141,7 +141,8 @@ def reverse_padded(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     positions = torch.arange(x.shape[1], device=x.device)  # (S,)
     mirrored = lengths[:, None] - 1 - positions  # (B, S)
     index = torch.where(mirrored >= 0, mirrored, positions)
-    return x.gather(1, index[:, :, None].expand_as(x))
+    rows = index + x.shape[1] * torch.arange(len(x), device=x.device)[:, None]  # (B, S)
+    return x.flatten(0, 1).index_select(0, rows.flatten()).view_as(x)
 
 
 def plain_weights(cell: RecurrentCell) -> list[torch.Tensor]:
