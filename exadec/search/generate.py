@@ -50,7 +50,8 @@ _SWITCH = 1e-4
 _SIDE_BY_SIDE = Lock()
 """Whoever changes torch's number of threads for a while"""
 LARGE = 8192
-"""From this many words on, a search on a CPU compiles its loops: that takes a second, and saves most for many words"""
+"""From this many words on, a search on a CPU has compiled loops: to load them takes half a second, to compile them, at
+the first search on a machine, about five. They save most for many words"""
 
 
 class Task(NamedTuple):

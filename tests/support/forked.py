@@ -1,6 +1,7 @@
 """The command line in a forked process: as isolated as a new one, but it starts in a millisecond."""
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -38,8 +39,9 @@ def fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
-    if child == 0:
-        torch.set_num_threads(1)  # it would wait for threads that only its parent has
+    if child == 0:  # it would wait for threads that only its parent has:
+        torch.set_num_threads(1)  # to compute,
+        gc.freeze()  # and to free what the parent left behind, such as sessions of onnxruntime
     return child
 
 
