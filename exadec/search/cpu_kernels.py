@@ -261,7 +261,7 @@ def choose(vectors, words, logits, totals, gates, weights, changes, instances, b
 
 @compiled(fastmath=True)
 def _sigmoid(x):
-    return np.float32(1) / (np.float32(1) + _exponential(-max(x, np.float32(-80))))
+    return np.float32(1) / (np.float32(1) + _exponential(-x))
 
 
 @compiled(fastmath=True)
