@@ -48,10 +48,10 @@ class HalvedBackend(Backend):
         from exadec.search.cpu_kernels import step_lstm
 
         recurrent = cell.P(state[0][:, None], lam)[:, 0].bfloat16()  # (N, 4, D)
-        halves = projected.float(), recurrent.view(torch.int16)
+        gates = projected.float(), recurrent.view(torch.int16)
         after = torch.empty_like(state[0]), torch.empty_like(state[1])
-        strides = tuple(step for half in halves for step in half.stride()[:2])
-        step_lstm(*map(_flat, halves), strides, *(part.numpy() for part in (state[1], *after)))
+        strides = tuple(step for half in gates for step in half.stride()[:2])
+        step_lstm(*map(_flat, gates), strides, *(part.numpy() for part in (state[1], *after)))
         return after
 
 
